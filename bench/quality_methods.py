@@ -63,7 +63,7 @@ def evidence_estimates(
         first = indexes[0]
         near = first.near(first.look(look.fingerprint, look.letters, look.tokens))
         for index, estimates in zip(indexes, found, strict=True):
-            for each in map(estimate, index.weighed(*near).models):
+            for each in map(estimate, index.weigh(*near).models):
                 estimates.success[row, codes[each.model]] = each.success / SCALE
                 estimates.cost[row, codes[each.model]] = each.cost_microusd / COST_SCALE
     return found

@@ -12,7 +12,7 @@ from pointsman.kernel.entry import Chain, Draft, empty_head, head_after, next_en
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.verification import Pass
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite.database import SQL, opened
+from pointsman.storage.sqlite.database import SQL, open_database
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.writer.checkpoints import CheckpointFolder
 from pointsman.storage.writer.lease import Lease, first_free_lease
@@ -62,7 +62,7 @@ def test_schema_refuses_a_fork(tmp_path, forked):
         "gap": (second.seq + 1, second.prev),
         "other chain's": (second.seq, bytes(32)),
     }[forked]
-    connection = opened(str(tmp_path / "ledger.db"), "schema.sql")
+    connection = open_database(str(tmp_path / "ledger.db"), "schema.sql")
     connection.execute(SQL["add_chain"], ("cli",))
     connection.execute(SQL["append_entry"], _row(first, first.seq, first.prev))
     with pytest.raises(apsw.ConstraintError, match=r"entries\.prev"):

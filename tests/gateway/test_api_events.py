@@ -108,7 +108,7 @@ def test_a_policy_that_is_published_is_told_once_by_whom_and_of_which_files(town
         eventually(lambda: live.parts.feed.readers == 1)
         small = {"schema_version": 1, "global_default": "open:small"}
         (town.home / "routing.yaml").write_text(json.dumps(small))
-        given = other.publishing().replaced("routing.yaml", json.dumps(small).encode())
+        given = other.publishing().compile_with("routing.yaml", json.dumps(small).encode())
         made = other.publish(given, "berta")
         eventually(lambda: live.chat().headers["x-pointsman-model"] == "open:small", seconds=30)
         told = follower.told("policy.published")

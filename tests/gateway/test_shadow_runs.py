@@ -26,7 +26,7 @@ from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.patterns.writing import ImportRow
 from pointsman.testing import does, fails, says
 from pointsman.testing.upstream_replies import Close, Pause
-from pointsman.turns.learning.exploring import shadow_model
+from pointsman.turns.chain.exploring import shadow_model
 from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of
 from pointsman.turns.trace import OUTCOME_FORM
 
@@ -104,10 +104,10 @@ def test_what_a_shadow_says_is_kept_as_texts_are(shadowed: Town, serve: Any, ret
     home = open_home(live.home)
     with closing(ContentReader(home.content, home.content_key())) as texts:
         if retain == "full":
-            assert texts.shown(seal) == "the words of the shadow"
+            assert texts.displayed_text(seal) == "the words of the shadow"
         else:
             with pytest.raises(MissingSnapshot):
-                texts.shown(seal)
+                texts.displayed_text(seal)
     assert b"the words of the shadow" not in entry.payload
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointsman.signals.detectors import KINDS, detect
-from pointsman.signals.redaction import redacted
+from pointsman.signals.redaction import redact
 
 EXAMPLES = settings(derandomize=True, max_examples=200, deadline=None, database=None)
 SAMPLES = Path(__file__).parents[1] / "cases" / "detection" / "samples.jsonl"
@@ -61,14 +61,14 @@ def test_a_text_is_always_judged_the_same(text: str) -> None:
 @EXAMPLES
 @given(any_texts)
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
-    once = redacted(text)
-    assert redacted(once) == once
+    once = redact(text)
+    assert redact(once) == once
 
 
 @EXAMPLES
 @given(any_texts)
 def test_redacted_text_holds_no_personal_data(text: str) -> None:
-    assert [hit for hit in detect(redacted(text)) if hit.group == "pii"] == []
+    assert [hit for hit in detect(redact(text)) if hit.group == "pii"] == []
 
 
 @settings(EXAMPLES, max_examples=400)
@@ -83,4 +83,4 @@ def test_what_carries_its_own_proof_is_found_in_any_surroundings(
 
 @pytest.mark.parametrize(("text", "value"), [(text, value) for text, value, _ in FOUND])
 def test_no_hit_of_the_corpus_survives_redaction(text: str, value: str) -> None:
-    assert value not in redacted(text)
+    assert value not in redact(text)

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from pointsman.access.budgets import RESERVED_FOR, Budgets, Refused, Reservation
 from pointsman.access.caps import Account, Cap, Owners, account_of, is_counted, windows_at
-from pointsman.access.charges import Tokens, charged, quoted
+from pointsman.access.charges import Tokens, charge_call, quote_call
 from pointsman.access.spent import SPENT_FORM, Spent
 from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd, divide
@@ -111,7 +111,7 @@ def run(budgets: Budgets, model: Model, step: object, made: list[Reservation]) -
     match step:
         case Reserve(owners, amount, caps):
             lefts = [left for cap in caps if (left := model.left(cap, owners)) is not None]
-            quote = quoted("p:m", PRICE, "v1", amount, 0)
+            quote = quote_call("p:m", PRICE, "v1", amount, 0)
             found = budgets.reserve(owners, quote, caps, model.now)
             fits = amount == 0 or all(amount <= left for left in lefts)
             assert isinstance(found, Reservation if fits else Refused)
@@ -177,14 +177,14 @@ RATES = st.integers(0, 200_000_000).map(MicroUsd)
     st.builds(Tokens, COUNTS, COUNTS, COUNTS, COUNTS),
 )
 def test_a_cost_is_the_exact_sum_rounded_once(price: Price, tokens: Tokens) -> None:
-    quote = quoted("p:m", price, "v1", 10_000_000, 10_000_000)
+    quote = quote_call("p:m", price, "v1", 10_000_000, 10_000_000)
     usage = Usage(
         tokens.input_tokens,
         tokens.output_tokens,
         tokens.cached_input_tokens,
         tokens.cache_creation_input_tokens,
     )
-    charge = charged(quote, usage)
+    charge = charge_call(quote, usage)
     assert type(charge.cost_microusd) is int
     cached = price.input if price.cached_input is None else price.cached_input
     written = price.input if price.cache_write is None else price.cache_write

@@ -38,7 +38,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def database(postgres_server: PostgresServer) -> Iterator[str]:
     url = postgres_server.fresh()
-    PostgresStore(url, Path()).migrated()
+    PostgresStore(url, Path()).ensure_migrated()
     yield url
     postgres_server.drop(url)
 

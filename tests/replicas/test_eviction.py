@@ -60,7 +60,7 @@ def test_only_a_policy_that_takes_any_key_at_a_limit_does_harm(
     found = eviction_of(redis)
     assert found == Eviction(policy, limit)
     assert (found.is_harmful, bool(found.hint)) == (is_harmful, has_hint)
-    assert policy in found.told
+    assert policy in found.summary
 
 
 @pytest.mark.parametrize(("allowed", "is_known"), [("+info", True), ("+config", True), ("", False)])

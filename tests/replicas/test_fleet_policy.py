@@ -30,7 +30,7 @@ from pointsman.storage.policies.publications import (
     ANNOUNCEMENT_FORM,
     PUBLICATION_FORM,
     PUBLISHED,
-    announced,
+    announcement,
     succession,
 )
 from pointsman.storage.stores.entries import LedgerReader
@@ -169,7 +169,7 @@ def forged(fleet: Fleet) -> list[Draft]:
     number = newest.publication.number + 1
     said = msgspec.structs.replace(newest.publication, number=number, previous=newest.id)
     made = PUBLICATION_FORM.make(said, home.identity.ledger, FOREIGN)
-    payload = ANNOUNCEMENT_FORM.encode(announced(made.id, said))
+    payload = ANNOUNCEMENT_FORM.encode(announcement(made.id, said))
     return [snapshot_draft(made, said.at), Draft(PUBLISHED, "forged", "", said.at, payload)]
 
 

@@ -1,7 +1,6 @@
 """Calls that ended somehow at some second, and what is out after them."""
 
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.turns.facts import Health
 from pointsman.turns.registry.availability import (
     ALL_HEALTHY,
     AvailabilityState,
@@ -10,7 +9,7 @@ from pointsman.turns.registry.availability import (
     health,
 )
 from pointsman.turns.registry.call_event import CallEvent, Result
-from pointsman.turns.registry.provider_state import THRESHOLDS, Thresholds
+from pointsman.turns.registry.provider_state import THRESHOLDS, Health, Thresholds
 
 OPUS = "anthropic:claude-opus-4-7"
 SONNET = "anthropic:claude-sonnet-4-6"

@@ -37,7 +37,7 @@ class Store(ContentStore):
         return self._read(lambda reader: reader.text(seal))
 
     def shown(self, seal):
-        return self._read(lambda reader: reader.shown(seal))
+        return self._read(lambda reader: reader.displayed_text(seal))
 
     def _read(self, ask):
         reader = ContentReader(self.path, KEY)

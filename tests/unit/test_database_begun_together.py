@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
-from pointsman.storage.sqlite.database import opened
+from pointsman.storage.sqlite.database import open_database
 
 MANY = 6
 
@@ -16,7 +16,7 @@ def test_whoever_begins_a_database_beside_others_waits_for_them(tmp_path: Path) 
 
     def begin(path: Path) -> str:
         together.wait(60)
-        connection = opened(str(path), "patterns.sql", sync="NORMAL")
+        connection = open_database(str(path), "patterns.sql", sync="NORMAL")
         try:
             return str(connection.pragma("journal_mode"))
         finally:

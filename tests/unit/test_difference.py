@@ -2,8 +2,8 @@
 
 import pytest
 
-from pointsman.kernel.difference import Difference, differences
 from pointsman.kernel.document import Json
+from pointsman.kernel.replay import Difference, differences
 
 
 @pytest.mark.parametrize(

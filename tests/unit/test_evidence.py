@@ -11,6 +11,7 @@ from pointsman.kernel.number import ONE, Billionths, MicroUsd
 from pointsman.placement.trace import Placed
 from pointsman.signals.embedding import hashed_letters, static_tokens
 from pointsman.testing import a_policy, some_facts
+from pointsman.turns.chain.exploring import explore_draw, is_explored, shadow_model
 from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import DECIDER, decide
 from pointsman.turns.facts import FACTS_FORM, BudgetLeft
@@ -33,7 +34,6 @@ from pointsman.turns.learning.evidence import (
     success_per_usd,
 )
 from pointsman.turns.learning.evidence_choice import weigh
-from pointsman.turns.learning.exploring import explore_draw, is_explored, shadow_model
 from pointsman.turns.learning.fingerprint import hashed_vector
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.learning.pattern_row import PatternRow

@@ -29,6 +29,7 @@ from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.recording.ruling import Policies, Ruling, decide_turn
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.compiled import CompiledTurnPolicy
+from pointsman.turns.decide import decide, run_chain
 from pointsman.turns.facts import Override, TurnFacts
 from pointsman.turns.policy import RoutingRule
 from pointsman.turns.registry.models import (
@@ -503,3 +504,11 @@ def test_a_turn_let_go_by_an_escalation_is_held_again_by_what_it_brings_only() -
     let_go = TurnLock("t", "d", "c:big", is_escalated=True)
     assert went_on(binding, asked(), let_go, DONE)[1].status == "done"
     assert went_on(binding, asked(privacy_level="local"), let_go)[1].status == "refused"
+
+
+def test_a_named_model_takes_the_slot_of_a_pin() -> None:
+    facts = some_facts(named_model="c:small", sticky_model="c:big")
+    for judge in (decide, run_chain):
+        outcome, trace = judge(policies().turns, facts)
+        winner = trace.chain[outcome.winner_index]
+        assert (winner.policy, winner.candidate_model) == ("manual_sticky", "c:small"), judge

@@ -17,7 +17,6 @@ from tests.unit.calls_made import (
 
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.decide import Evaluation, decide
-from pointsman.turns.facts import Health
 from pointsman.turns.policy import RoutingRule
 from pointsman.turns.registry.availability import (
     ALL_HEALTHY,
@@ -27,7 +26,7 @@ from pointsman.turns.registry.availability import (
     at,
     reports,
 )
-from pointsman.turns.registry.provider_state import ProviderRecovered, ProviderUnavailable
+from pointsman.turns.registry.provider_state import Health, ProviderRecovered, ProviderUnavailable
 from pointsman.turns.rules.condition import Condition
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pointsman.storage.postgres.dialect import marked, spoken
+from pointsman.storage.postgres.dialect import spoken, to_driver_marks
 from pointsman.storage.sqlite.database import SQL
 
 
@@ -18,7 +18,7 @@ from pointsman.storage.sqlite.database import SQL
     ],
 )
 def test_marks_for_values_are_the_drivers(sql, said):
-    assert marked(sql) == said
+    assert to_driver_marks(sql) == said
 
 
 def test_empty_bytes_are_written_as_postgresql_reads_them():

@@ -6,11 +6,11 @@ from msgspec import Raw, Struct
 from pointsman.errors import MissingSnapshot, UnknownDecision
 from pointsman.kernel.canonical import Form, content_id
 from pointsman.kernel.content import Sealed, Texts, no_texts
-from pointsman.kernel.difference import Difference
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, DecisionRecord, Names, decision_draft
 from pointsman.kernel.replay import (
     Decided,
+    Difference,
     PureDecider,
     Registry,
     Replayed,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pointsman.signals.redaction import redacted
+from pointsman.signals.redaction import redact
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ from pointsman.signals.redaction import redacted
     ],
 )
 def test_what_looks_like_an_address_a_number_or_a_key_is_replaced(text: str, kept: str) -> None:
-    assert redacted(text) == kept
+    assert redact(text) == kept
 
 
 def test_redacting_twice_changes_nothing_more() -> None:
-    once = redacted("a@b.c 12345 " + "x" * 30)
-    assert redacted(once) == once
+    once = redact("a@b.c 12345 " + "x" * 30)
+    assert redact(once) == once

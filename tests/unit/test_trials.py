@@ -4,9 +4,8 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.calls_made import GPT, HAIKU, KEY, OPUS, SONNET, call, failures, instant
 
-from pointsman.turns.facts import Health
 from pointsman.turns.registry.call_event import CallEvent, Result
-from pointsman.turns.registry.provider_state import ProviderRecovered, Thresholds
+from pointsman.turns.registry.provider_state import Health, ProviderRecovered, Thresholds
 from pointsman.turns.registry.trials import (
     KEPT_FOR_S,
     NOTHING_KNOWN,

@@ -15,7 +15,7 @@ KEPT_DAYS = 2
 
 @lru_cache(maxsize=65_536)
 def account_row(account: Account) -> AccountRow:
-    """Give an account as shared counts know it."""
+    """Return an account as shared counts know it."""
     each, key_id, owner, first, end = account
     whose = hashlib.sha256(f"{len(key_id)}:{key_id}{owner}".encode("utf-8", "surrogatepass"))
     name = f"{each}:{first}:{end}:{whose.hexdigest()[:32]}"
@@ -40,5 +40,5 @@ def _names(owners: Owners, windows: Windows) -> tuple[str, ...]:
 
 
 def expires_at_s(account: AccountRow) -> int:
-    """Give when an account may be forgotten, in seconds since 1970; 0 for never."""
+    """Return the time at which an account may be forgotten, in seconds since 1970; 0 for never."""
     return 0 if account.end_day == EVER else (account.end_day + KEPT_DAYS) * (DAY // SECOND)

@@ -1,4 +1,4 @@
-"""Who asks, votes and acts, from who called: never from what the call says about itself.
+"""The actor of a request, taken from its caller: never from what the call says about itself.
 
 A principal is a key. Two keys are two principals, unless they were made for one name: then they are
 one person, who has one vote. Whoever makes council keys gives each member one name and keeps to it.
@@ -13,14 +13,14 @@ from pointsman.errors import NotAuthenticated
 from pointsman.governance.action import Actor
 
 ADMIN: Final = "admin"
-"""The id of whoever holds the admin token, which is no key."""
+"""The id of the caller that holds the admin token, which is no key."""
 
 OWNER: Final = Actor("local", "local", "admin")
-"""Whoever works on the home itself, without a key: the files are theirs."""
+"""The operator who works on the home itself, without a key: the files are theirs."""
 
 
 def actor_of(principal: Principal) -> Actor:
-    """Give who a call comes from; without a key there is nobody to hold to it."""
+    """Return the caller; without a key, the anonymous one."""
     if principal.is_anonymous:
         raise NotAuthenticated
     return Actor(principal.key_id or ADMIN, principal.name, principal.acts_as)

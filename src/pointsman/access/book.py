@@ -25,10 +25,10 @@ SPEND = "spend"
 
 
 class OpenBook(Protocol):
-    """A book that somebody opened, and should close."""
+    """A book that its opener closes."""
 
     def cost(self, account: Account) -> int:
-        """Give what an account has spent."""
+        """Return the amount an account has spent."""
         ...
 
     def add(self, spent: Spent) -> None:
@@ -71,7 +71,7 @@ class HomeBook:
             store.begin()
 
     def cost(self, account: Account) -> int:
-        """Give what an account has spent."""
+        """Return the amount an account has spent."""
 
         def is_in_account(key: SpendKey) -> bool:
             return is_counted(account, Owners(key.key_id, key.session_id, key.workspace), key.day)

@@ -24,14 +24,14 @@ from pointsman.access.caps import (
     resets_at,
     windows_at,
 )
-from pointsman.access.charges import Charge, Quote, Used, charged
+from pointsman.access.charges import Charge, Quote, Used, charge_call
 from pointsman.access.spent import Spent
 from pointsman.kernel.instant import DAY, SECOND, Instant, instant_text
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.turns.facts import BudgetLeft
 
 RESERVED_FOR = 3_600 * SECOND
-"""A reservation that nobody settles or releases lapses after this: an hour, twice the longest
+"""A reservation that no call settles or releases lapses after this: an hour, twice the longest
 call. Its money is free again; should the call end after all, it is charged all the same."""
 
 LAPSED_KEPT = DAY
@@ -43,7 +43,7 @@ class Book(Protocol):
     """Where spending is kept."""
 
     def cost(self, account: Account) -> int:
-        """Give what an account has spent, everything handed to `add` included."""
+        """Return the amount an account has spent, everything handed to `add` included."""
         ...
 
     def add(self, spent: Spent) -> None:
@@ -107,7 +107,7 @@ class BudgetPort(Protocol):
         ...
 
     def release(self, reservation: Reservation) -> bool:
-        """Give the money back: the call cost nothing."""
+        """Release the reservation: the call cost nothing."""
         ...
 
     def forget(self, reservation: Reservation) -> None:
@@ -115,19 +115,19 @@ class BudgetPort(Protocol):
         ...
 
     def standings(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[Standing, ...]:
-        """Give how the budgets stand that apply to a caller."""
+        """Return how the budgets stand that apply to a caller."""
         ...
 
     def left(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[BudgetLeft, ...]:
-        """Give the same as facts for the router."""
+        """Return the remaining budgets as facts for the router."""
         ...
 
     def spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
-        """Give what was spent so far, without what is reserved."""
+        """Return the amount spent so far, without what is reserved."""
         ...
 
     def spent_today(self, now: Instant) -> MicroUsd:
-        """Give what everybody spent today."""
+        """Return what everybody spent today."""
         ...
 
 
@@ -171,8 +171,8 @@ class Budgets:
     ) -> Reservation | Refused:
         """Set money aside in every budget that applies, or in none."""
         with self._lock:
-            at = self._moved(now)
-            refused = self._refused(owners, quote, caps, at)
+            at = self._advance_clock(now)
+            refused = self._find_refusal(owners, quote, caps, at)
             if refused is not None:
                 return refused
             self._last_number += 1
@@ -189,10 +189,10 @@ class Budgets:
         reservation was settled or released before: a call is charged once.
         """
         with self._lock:
-            held = self._taken(reservation.number)
+            held = self._pop_hold(reservation.number)
             if held is None:
                 return None
-            charge = charged(reservation.quote, used)
+            charge = charge_call(reservation.quote, used)
             spent = spent_by(reservation, charge, is_estimated=is_estimated or charge.is_estimated)
             cost = charge.cost_microusd or 0
             for counter in held.counters:
@@ -201,46 +201,48 @@ class Budgets:
             return spent
 
     def release(self, reservation: Reservation) -> bool:
-        """Give the money back: the call cost nothing. False when it was settled or released."""
+        """Release the reservation: the call cost nothing. False when it was settled or released."""
         with self._lock:
-            return self._taken(reservation.number) is not None
+            return self._pop_hold(reservation.number) is not None
 
     def forget(self, reservation: Reservation) -> None:
         """Release the money of a call that is never made."""
         self.release(reservation)
 
     def standings(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[Standing, ...]:
-        """Give how the budgets stand that apply to a caller."""
+        """Return how the budgets stand that apply to a caller."""
         with self._lock:
             return tuple(
-                Standing(cap.name, cap.limit_microusd, _left(cap, counter), resets_at(account))
-                for cap, account, counter in self._applied(owners, caps, self._moved(now))
+                Standing(cap.name, cap.limit_microusd, _remaining(cap, counter), resets_at(account))
+                for cap, account, counter in self._counters_of(
+                    owners, caps, self._advance_clock(now)
+                )
             )
 
     def left(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[BudgetLeft, ...]:
-        """Give the same as facts for the router."""
+        """Return the remaining budgets as facts for the router."""
         with self._lock:
             return tuple(
-                BudgetLeft(cap.name, _left(cap, counter))
-                for cap, _, counter in self._applied(owners, caps, self._moved(now))
+                BudgetLeft(cap.name, _remaining(cap, counter))
+                for cap, _, counter in self._counters_of(owners, caps, self._advance_clock(now))
             )
 
     def spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
-        """Give what was spent so far, without what is reserved: for `cost_today`, all and day."""
+        """Return the amount spent so far, without reservations: for `cost_today`, all and day."""
         cap = Cap("", MicroUsd(0), per, each)
         with self._lock:
-            found = self._applied(owners, (cap,), self._moved(now))
+            found = self._counters_of(owners, (cap,), self._advance_clock(now))
             return MicroUsd(sum(counter.settled for _, _, counter in found))
 
     def spent_today(self, now: Instant) -> MicroUsd:
-        """Give what everybody spent today: asked at every call, so it takes the shortest way."""
+        """Return what everybody spent today: asked at every call, so it takes the shortest way."""
         day = max(self._now, now) // DAY
         found = self._accounts.get(("all", "", "", day, day + 1))
         if found is None:
             return self.spent(Owners(), "all", "day", now)
         return MicroUsd(found.settled)
 
-    def _moved(self, now: Instant) -> Instant:
+    def _advance_clock(self, now: Instant) -> Instant:
         # A clock set back must not bring yesterday's budget back: AB-31.
         if now > self._now:
             self._now = now
@@ -266,20 +268,20 @@ class Budgets:
                 break
             del self._lapsed[number]
 
-    def _refused(
+    def _find_refusal(
         self, owners: Owners, quote: Quote, caps: Sequence[Cap], at: Instant
     ) -> Refused | None:
         amount = quote.amount_microusd
         if amount == 0 or not caps:
             # What costs nothing can overdraw nothing.
             return None
-        for cap, account, counter in self._applied(owners, caps, at):
-            left = _left(cap, counter)
+        for cap, account, counter in self._counters_of(owners, caps, at):
+            left = _remaining(cap, counter)
             if amount is None or amount > left:
                 return Refused(cap.name, left, amount, resets_at(account))
         return None
 
-    def _applied(
+    def _counters_of(
         self, owners: Owners, caps: Iterable[Cap], at: Instant
     ) -> list[tuple[Cap, Account, _Counter]]:
         windows = windows_at(at)
@@ -287,10 +289,12 @@ class Budgets:
         for cap in caps:
             account = account_of(cap, owners, windows)
             if account is not None:
-                found.append((cap, account, self._accounts.get(account) or self._opened(account)))
+                found.append(
+                    (cap, account, self._accounts.get(account) or self._open_counter(account))
+                )
         return found
 
-    def _opened(self, account: Account) -> _Counter:
+    def _open_counter(self, account: Account) -> _Counter:
         """Begin to count an account, with what was spent and is reserved already."""
         if len(self._accounts) >= MOST_ACCOUNTS:
             self._forget_idle()
@@ -318,7 +322,7 @@ class Budgets:
         self._held[reservation.number] = _Held(reservation, counters)
 
     def _counting(self, reservation: Reservation) -> list[_Counter]:
-        """Give the counters of a call: looked for from the side that has fewer accounts."""
+        """Return the counters of a call: looked for from the side that has fewer accounts."""
         owners, at = reservation.owners, reservation.at
         if len(self._accounts) <= FEW_ACCOUNTS:
             day = at // DAY
@@ -330,7 +334,7 @@ class Budgets:
         found = map(self._accounts.get, accounts_of(owners, windows_at(at)))
         return [counter for counter in found if counter is not None]
 
-    def _taken(self, number: int) -> _Held | None:
+    def _pop_hold(self, number: int) -> _Held | None:
         held = self._held.pop(number, None)
         if held is None:
             return self._lapsed.pop(number, None)
@@ -345,7 +349,7 @@ class Budgets:
             counter.reserved -= amount
 
 
-def _left(cap: Cap, counter: _Counter) -> MicroUsd:
+def _remaining(cap: Cap, counter: _Counter) -> MicroUsd:
     return MicroUsd(cap.limit_microusd - counter.settled - counter.reserved)
 
 
@@ -354,7 +358,7 @@ def _amount(reservation: Reservation) -> int:
 
 
 def spent_by(reservation: Reservation, charge: Charge, *, is_estimated: bool) -> Spent:
-    """Give what a call spent, as the ledger keeps it."""
+    """Return what a call spent, as the ledger keeps it."""
     owners, tokens = reservation.owners, charge.tokens
     return Spent(
         model=reservation.quote.model,

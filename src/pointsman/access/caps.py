@@ -60,7 +60,7 @@ class Windows(Struct, frozen=True):
     month_end: int
 
     def span(self, per: Per) -> tuple[int, int]:
-        """Give the first day that counts and the first that does not."""
+        """Return the first day that counts and the first that does not."""
         if per == "day":
             return self.day, self.day + 1
         if per == "month":
@@ -69,17 +69,17 @@ class Windows(Struct, frozen=True):
 
 
 def windows_at(at: Instant) -> Windows:
-    """Give the windows an instant lies in."""
+    """Return the windows an instant lies in."""
     return _windows(at // DAY)
 
 
 def caps_of(budgets: Iterable[Budget]) -> tuple[Cap, ...]:
-    """Give the caps that `routing.yaml` sets."""
+    """Return the caps that `routing.yaml` sets."""
     return tuple(Cap(each.name, each.limit_microusd, each.per, each.each) for each in budgets)
 
 
 def key_caps(name: str, limits: Iterable[Limit]) -> tuple[Cap, ...]:
-    """Give the caps that belong to a key."""
+    """Return the caps that belong to a key."""
     return tuple(
         Cap(_key_cap_name(name, limit.per), limit.limit_microusd, limit.per, "key")
         for limit in limits
@@ -91,7 +91,7 @@ def _key_cap_name(name: str, per: Per) -> str:
 
 
 def account_of(cap: Cap, owners: Owners, windows: Windows) -> Account | None:
-    """Give the account a cap is checked against; None where the call has no such owner."""
+    """Return the account a cap is checked against; None where the call has no such owner."""
     first, end = windows.span(cap.per)
     match cap.each:
         case "all":
@@ -106,7 +106,7 @@ def account_of(cap: Cap, owners: Owners, windows: Windows) -> Account | None:
 
 
 def accounts_of(owners: Owners, windows: Windows) -> Iterator[Account]:
-    """Give every account that a call of these owners could be counted in."""
+    """Return every account that a call of these owners could be counted in."""
     key, session, workspace = owners.key_id, owners.session_id, owners.workspace
     day, month = windows.day, (windows.month_first, windows.month_end)
     for first, end in ((day, day + 1), month, (0, EVER)):
@@ -133,7 +133,7 @@ def is_counted(account: Account, owners: Owners, day: int) -> bool:
 
 
 def resets_at(account: Account) -> Instant | None:
-    """Give when an account starts anew; None when it never does."""
+    """Return the instant at which an account starts anew; None for never."""
     end = account[4]
     return None if end == EVER else Instant(end * DAY)
 

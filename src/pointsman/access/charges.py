@@ -81,33 +81,33 @@ class Charge(Struct, frozen=True):
 
 
 @lru_cache(maxsize=1024)
-def quoted(
+def quote_call(
     model: str,
     price: Price | None,
     price_version: str,
     input_tokens: int,
     output_tokens: int,
 ) -> Quote:
-    """Give what a call may cost; `output_tokens` bounds its answer (`output_bound`)."""
+    """Return what a call may cost; `output_tokens` bounds its answer (`output_bound`)."""
     known = price or Price()
     tokens = Tokens(input_tokens, output_tokens)
     highest = highest_cost(known, input_tokens, output_tokens)
     return Quote(model, known, price_version, tokens, highest)
 
 
-def charged(quote: Quote, used: Used | None) -> Charge:
-    """Give what a call is charged for what it used, or for what was quoted."""
+def charge_call(quote: Quote, used: Used | None) -> Charge:
+    """Return the charge of a call: for its usage where that is known, else its quote."""
     tokens = believable(used)
     if tokens is not None:
         filled, is_exact = quote.price, True
         if tokens.cached_input_tokens or tokens.cache_creation_input_tokens:
-            filled, is_exact = _filled(quote.price, tokens)
+            filled, is_exact = _fill_price(quote.price, tokens)
         return Charge(tokens, _cost(filled, tokens), is_estimated=not is_exact)
     return Charge(quote.tokens, quote.amount_microusd, is_estimated=True)
 
 
 def believable(used: Used | None) -> Tokens | None:
-    """Give what was used; None when it was not told, or cannot be true."""
+    """Return what was used; None when it was not told, or cannot be true."""
     if used is None or used.input_tokens is None or used.output_tokens is None:
         return None
     plain, output = used.input_tokens, used.output_tokens
@@ -121,7 +121,7 @@ def believable(used: Used | None) -> Tokens | None:
     return Tokens(plain, output, cached, written)
 
 
-def _filled(price: Price, tokens: Tokens) -> tuple[Price, bool]:
+def _fill_price(price: Price, tokens: Tokens) -> tuple[Price, bool]:
     """Put the price of plain input where a cache price is unknown: unknown is never free."""
     lacks_cached = price.cached_input is None and tokens.cached_input_tokens > 0
     lacks_write = price.cache_write is None and tokens.cache_creation_input_tokens > 0

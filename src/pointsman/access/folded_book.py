@@ -24,7 +24,7 @@ class FoldedBook:
         self._folding = Folding(self._durable)
 
     def cost(self, account: Account) -> int:
-        """Give what an account has spent, as far as it is recorded. Blocks."""
+        """Return the amount an account has spent, as far as it is recorded. Blocks."""
         self._folding.catch_up_all()
         return self._durable.spent(account_row(account))
 

@@ -99,10 +99,10 @@ class Folding:
 
 def _batch(chain: str, first: int, outcomes: Sequence[OutcomeEntry]) -> Batch:
     mark = outcomes[-1].seq + 1 if outcomes else first
-    return Batch(chain, first, mark, tuple(map(_ended, outcomes)))
+    return Batch(chain, first, mark, tuple(map(_ended_call, outcomes)))
 
 
-def _ended(outcome: OutcomeEntry) -> Ended:
+def _ended_call(outcome: OutcomeEntry) -> Ended:
     spent = outcome.spent
     if spent is None:
         return Ended(outcome.id, outcome.seq, 0, ())

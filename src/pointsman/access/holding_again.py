@@ -11,7 +11,7 @@ from pointsman.storage.reserves import Reserves
 def hold_again(
     budgets: SharedBudgets, folding: Folding, durable: PostgresReserves, counts: Reserves
 ) -> None:
-    """Set everything aside anew that this process holds, whatever the limits are. Blocks.
+    """Reserve again everything that this process holds, whatever the limits are. Blocks.
 
     What the counts are being asked for is left out: nobody was told yet that it is held. A call
     whose end is in the ledger is counted as spent: to hold its money, too, would refuse callers who

@@ -1,4 +1,4 @@
-"""The keys of a home in memory: asked at every call, brought up to date when somebody wrote."""
+"""The keys of a home in memory: asked at every call, read again when a process has written."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Keyring:
         self._noted: dict[str, Instant] = {}
         self._unwritten: dict[str, Instant] = {}
         self.is_followed = False
-        """Whether somebody looks often enough, in a thread that may wait for the database."""
+        """Whether a thread that may wait for the database looks often enough."""
 
     def close(self) -> None:
         """Write what is left to write and let go of the database."""
@@ -73,7 +73,7 @@ class Keyring:
     def principal(
         self, credential: str | None, *, scope: Scope, is_loopback: bool, now: Instant
     ) -> Principal:
-        """Give who a call comes from, or raise why it is not served."""
+        """Return the caller, or raise the reason why the call is refused."""
         caller = principal(
             self.keys(now), credential, scope=scope, is_loopback=is_loopback, now=now
         )
@@ -82,7 +82,7 @@ class Keyring:
         return caller
 
     def keys(self, now: Instant) -> Keys:
-        """Give the keys as they were a moment ago."""
+        """Return the keys as they were a moment ago."""
         # A clock set back must not keep a revocation from being seen.
         if not 0 <= now - self._looked_at < (FOLLOWED_FOR if self.is_followed else LOOKED_EVERY):
             self.look(now)
@@ -101,7 +101,7 @@ class Keyring:
         return self.find(found.key.id)
 
     def find(self, name: str) -> KeptKey:
-        """Give the key whose id is or begins like this."""
+        """Return the key whose id is or begins like this."""
         found = [each for each in self.listed() if name and each.key.id.startswith(name)]
         if not found:
             hint = "`pointsman keys list` shows the ids"
@@ -111,7 +111,7 @@ class Keyring:
         return found[0]
 
     def listed(self) -> list[KeptKey]:
-        """Give every key, in the order they were made."""
+        """Return every key, in the order they were made."""
         return [
             KeptKey(read_key(row.body), row.revoked_at, row.last_used_at)
             for row in self._store.every_key()
@@ -157,7 +157,7 @@ class AdminToken(Struct, frozen=True):
 
 
 def opened_admin_token(where: Where, given: str, entropy: bytes) -> AdminToken:
-    """Give the admin token: `given` is POINTSMAN_ADMIN_TOKEN, which wins and is not stored.
+    """Return the admin token: `given` is POINTSMAN_ADMIN_TOKEN, which wins and is not stored.
 
     Without it one is made of `entropy` at the first start, and only its digest is kept.
     """

@@ -106,7 +106,7 @@ _NOBODY = KnownKey(bytes(32), ANONYMOUS, 0, is_revoked=False)
 def principal(
     keys: Keys, credential: str | None, *, scope: Scope, is_loopback: bool, now: Instant
 ) -> Principal:
-    """Give who a call comes from, or raise why it is not served.
+    """Return the caller, or raise the reason why the call is refused.
 
     While there was never a key, model calls from this machine are served whatever they carry.
     """
@@ -128,7 +128,7 @@ def principal(
 
 
 def token_digest(token: str) -> bytes:
-    """Give what is stored of a key or an admin token.
+    """Return what is stored of a key or an admin token.
 
     Not slow and not salted: what is digested has 256 random bits.
     """
@@ -136,18 +136,18 @@ def token_digest(token: str) -> bytes:
 
 
 def key_token(entropy: bytes) -> tuple[str, str]:
-    """Give a new key's id and the whole key."""
+    """Return a new key's id and the whole key."""
     name, secret = _text(entropy[:ID_BYTES]), _text(entropy[ID_BYTES:ENTROPY_BYTES])
     return name, f"{PREFIX}{name}_{secret}"
 
 
 def admin_token(entropy: bytes) -> str:
-    """Give a new admin token."""
+    """Return a new admin token."""
     return ADMIN_PREFIX + _text(entropy[:SECRET_BYTES])
 
 
 def known_key(key: Key, digest: bytes, revoked_at: Instant | None) -> KnownKey:
-    """Give what is looked at when a call comes in with this key."""
+    """Return what is looked at when a call comes in with this key."""
     is_admin = "admin" in key.scopes or key.role == "admin"
     caller = Principal(
         key.id,
@@ -189,15 +189,15 @@ def state_of(
 
 
 def credential_of(authorization: str | None, api_key: str | None) -> str | None:
-    """Give what a call carries: `Authorization: Bearer …`, else `x-api-key`."""
+    """Return what a call carries: `Authorization: Bearer …`, else `x-api-key`."""
     scheme, _, token = (authorization or "").strip().partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         return token.strip()
     return (api_key or "").strip() or None
 
 
-def tightened(level: Privacy, others: Iterable[str | None]) -> Privacy:
-    """Give the privacy of a call: what a key or a header says may keep it here, never send it."""
+def tighten_privacy(level: Privacy, others: Iterable[str | None]) -> Privacy:
+    """Return the privacy of a call: what a key or a header says may keep it here, never send it."""
     return "local" if "local" in others else level
 
 

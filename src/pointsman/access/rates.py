@@ -25,33 +25,33 @@ class Bucket(Struct, frozen=True):
 
 
 def full(per_minute: int, at: Instant) -> Bucket:
-    """Give a bucket of which nothing was taken."""
+    """Return a bucket of which nothing was taken."""
     return Bucket(per_minute, per_minute * MINUTE, at)
 
 
-def filled(bucket: Bucket, now: Instant) -> Bucket:
-    """Give the bucket as it is now; a clock that was set back fills nothing."""
+def refill(bucket: Bucket, now: Instant) -> Bucket:
+    """Return the bucket as it is now; a clock that was set back fills nothing."""
     passed = max(0, now - bucket.at)
     most = bucket.per_minute * MINUTE
     level = min(most, bucket.level + passed * bucket.per_minute)
     return Bucket(bucket.per_minute, level, max(bucket.at, now))
 
 
-def taken(bucket: Bucket, amount: int, now: Instant) -> Bucket:
+def take(bucket: Bucket, amount: int, now: Instant) -> Bucket:
     """Take something out, also where less is left; a negative amount gives it back."""
-    found = filled(bucket, now)
+    found = refill(bucket, now)
     most = found.per_minute * MINUTE
     return Bucket(found.per_minute, min(most, found.level - amount * MINUTE), found.at)
 
 
-def left(bucket: Bucket, now: Instant) -> int:
-    """Give how many are left, in whole ones."""
-    return filled(bucket, now).level // MINUTE
+def count_left(bucket: Bucket, now: Instant) -> int:
+    """Return how many are left, in whole ones."""
+    return refill(bucket, now).level // MINUTE
 
 
 def free_at(bucket: Bucket, now: Instant) -> Instant:
-    """Give when there is one again."""
-    found = filled(bucket, now)
+    """Return the instant at which the next one is free."""
+    found = refill(bucket, now)
     missing = MINUTE - found.level
     if missing <= 0:
         return now

@@ -28,7 +28,7 @@ from pointsman.access.caps import (
     resets_at,
     windows_at,
 )
-from pointsman.access.charges import Quote, Used, charged
+from pointsman.access.charges import Quote, Used, charge_call
 from pointsman.access.spent import Spent
 from pointsman.errors import BudgetUnavailable, LedgerError
 from pointsman.kernel.instant import DAY, IdSource, Instant
@@ -66,7 +66,7 @@ class SharedBudgets:
         self._asking: dict[str, Hold] = {}
         """Holds that the counts are being asked for."""
         self._unsure: dict[str, Hold] = {}
-        """Holds that the counts may have although nobody was told so: to be given back."""
+        """Holds that the counts may have although no answer came: to be released."""
         self._today: tuple[int, int] = (0, 0)
         self.life: Callable[[], int] = _first
         """How often this process began to hold anew, or 0 where it may be thought dead by now."""
@@ -75,15 +75,15 @@ class SharedBudgets:
         self, owners: Owners, quote: Quote, caps: Sequence[Cap], now: Instant
     ) -> Reservation | Refused:
         """Set money aside in every budget that applies, or in none. Blocks."""
-        at, name = self._moved(now), self._ids.new_id()
-        applied = _applied(owners, caps, at)
+        at, name = self._advance_clock(now), self._ids.new_id()
+        applied = _accounts_of(owners, caps, at)
         amount = quote.amount_microusd
         if amount is None and applied:
             left = self._left(applied)
             return Refused(applied[0][0].name, left[0], None, resets_at(applied[0][1]))
         if amount and applied:
             hold = Hold(name, self._process, amount, names_of(owners, at))
-            short = self._held(hold, applied, at)
+            short = self._hold_money(hold, applied, at)
             if short is not None:
                 cap, account = applied[short.place]
                 room = MicroUsd(short.left_microusd)
@@ -96,39 +96,39 @@ class SharedBudgets:
     def settle(
         self, reservation: Reservation, used: Used | None, *, is_estimated: bool = False
     ) -> Spent | None:
-        """Give what a call is charged, once; the ledger's entry about it is what counts."""
-        charge = charged(reservation.quote, used)
+        """Return what a call is charged, once; the ledger's entry about it is what counts."""
+        charge = charge_call(reservation.quote, used)
         spent = spent_by(reservation, charge, is_estimated=is_estimated or charge.is_estimated)
-        return spent if self._ended(reservation.id, spent) else None
+        return spent if self._end_hold(reservation.id, spent) else None
 
     def release(self, reservation: Reservation) -> bool:
         """Say that a call cost nothing. False when it was settled or released before."""
-        return self._ended(reservation.id, None)
+        return self._end_hold(reservation.id, None)
 
     def standings(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[Standing, ...]:
-        """Give how the budgets stand that apply to a caller. Blocks."""
-        applied = _applied(owners, caps, self._moved(now))
+        """Return how the budgets stand that apply to a caller. Blocks."""
+        applied = _accounts_of(owners, caps, self._advance_clock(now))
         return tuple(
             Standing(cap.name, cap.limit_microusd, left, resets_at(account))
             for (cap, account), left in zip(applied, self._left(applied), strict=True)
         )
 
     def left(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[BudgetLeft, ...]:
-        """Give the same as facts for the router. Blocks."""
-        applied = _applied(owners, caps, self._moved(now))
+        """Return the remaining budgets as facts for the router. Blocks."""
+        applied = _accounts_of(owners, caps, self._advance_clock(now))
         return tuple(
             BudgetLeft(cap.name, left)
             for (cap, _), left in zip(applied, self._left(applied), strict=True)
         )
 
     def spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
-        """Give what was spent so far, as far as it is counted. Blocks."""
-        applied = _applied(owners, (Cap("", MicroUsd(0), per, each),), self._moved(now))
+        """Return the amount spent so far, as far as it is counted. Blocks."""
+        applied = _accounts_of(owners, (Cap("", MicroUsd(0), per, each),), self._advance_clock(now))
         found = (self._durable.spent(account_row(account)) for _, account in applied)
         return MicroUsd(sum(found))
 
     def spent_today(self, now: Instant) -> MicroUsd:
-        """Give what everybody spent today, as of the last look; does not block."""
+        """Return what everybody spent today, as of the last look; does not block."""
         day, cost = self._today
         return MicroUsd(cost if day == max(self._now, now) // DAY else 0)
 
@@ -160,7 +160,7 @@ class SharedBudgets:
                 self._open.pop(name, None)
 
     def overdue(self, before: Instant) -> list[tuple[str, Spent | None]]:
-        """Give the calls that ended before an instant and whose entry is not counted yet."""
+        """Return the calls that ended before an instant and whose entry is not counted yet."""
         with self._lock:
             return [(name, spent) for name, (_, spent, at) in self._closing.items() if at < before]
 
@@ -177,7 +177,7 @@ class SharedBudgets:
                 self._unsure[hold.id] = hold
 
     def tidy(self, now: Instant) -> None:
-        """Give back what nobody will ask for. Blocks."""
+        """Release reservations that no call will settle. Blocks."""
         with self._lock:
             for name in [name for name, (_, at) in self._open.items() if now - at > RESERVED_FOR]:
                 hold, _ = self._open.pop(name)
@@ -191,7 +191,7 @@ class SharedBudgets:
                     self._unsure.pop(name, None)
 
     def audit(self) -> int:
-        """Give back what the counts have for this process and it knows nothing of. Blocks."""
+        """Release reservations counted for this process that it does not know. Blocks."""
         before = {each.id for each in self.holding}
         found = self._counts.held_by(self._process)
         # What was set aside while the counts were asked is known by now.
@@ -205,7 +205,7 @@ class SharedBudgets:
         with self._lock:
             return name in self._closing or name in self._open
 
-    def _ended(self, name: str, spent: Spent | None) -> bool:
+    def _end_hold(self, name: str, spent: Spent | None) -> bool:
         with self._lock:
             if name not in self._open:
                 return False
@@ -213,12 +213,12 @@ class SharedBudgets:
             self._closing[name] = (hold, spent, self._now)
             return True
 
-    def _moved(self, now: Instant) -> Instant:
+    def _advance_clock(self, now: Instant) -> Instant:
         # A clock set back must not bring yesterday's budget back.
         self._now = max(self._now, now)
         return self._now
 
-    def _held(
+    def _hold_money(
         self, hold: Hold, applied: Sequence[tuple[Cap, Account]], at: Instant
     ) -> Short | None:
         """Set money aside; where no answer comes, it may be set aside all the same."""
@@ -229,7 +229,7 @@ class SharedBudgets:
         with self._lock:
             self._asking[hold.id] = hold
         try:
-            short = self._asked(hold, bounds, applied)
+            short = self._try_hold(hold, bounds, applied)
             if short is None:
                 self._admit(hold, at, life)
         except BaseException:
@@ -242,7 +242,7 @@ class SharedBudgets:
         return short
 
     def _life(self) -> tuple[int, str]:
-        """Give what must be the same when money is asked for and when the call is admitted."""
+        """Return what must be the same when money is asked for and when the call is admitted."""
         return self.life(), "" if self._quick is None else self._quick.epoch
 
     def _admit(self, hold: Hold, at: Instant, life: tuple[int, str]) -> None:
@@ -254,7 +254,7 @@ class SharedBudgets:
             self._open[hold.id] = (hold, at)
             del self._asking[hold.id]
 
-    def _asked(
+    def _try_hold(
         self, hold: Hold, bounds: Sequence[Bound], applied: Sequence[tuple[Cap, Account]]
     ) -> Short | None:
         for _ in range(MOST_TRIES):
@@ -267,7 +267,7 @@ class SharedBudgets:
     def _left(self, applied: Sequence[tuple[Cap, Account]]) -> list[MicroUsd]:
         names = [account_row(account).name for _, account in applied]
         for _ in range(MOST_TRIES if names else 0):
-            found = self._counts.counted(names)
+            found = self._counts.read_counts(names)
             lacking = [name for name, each in zip(names, found, strict=True) if each is None]
             if not lacking:
                 return [_left(cap, each) for (cap, _), each in zip(applied, found, strict=True)]
@@ -293,7 +293,7 @@ def _first() -> int:
     return 1
 
 
-def _applied(owners: Owners, caps: Iterable[Cap], at: Instant) -> list[tuple[Cap, Account]]:
+def _accounts_of(owners: Owners, caps: Iterable[Cap], at: Instant) -> list[tuple[Cap, Account]]:
     windows = windows_at(at)
     found = ((cap, account_of(cap, owners, windows)) for cap in caps)
     return [(cap, account) for cap, account in found if account is not None]

@@ -45,7 +45,7 @@ SPENT_FORM = Form(Spent)
 
 
 def spend_key(spent: Spent) -> SpendKey:
-    """Give the sum a call belongs to."""
+    """Return the sum a call belongs to."""
     return SpendKey(
         spent.at // DAY,
         spent.key_id,
@@ -57,7 +57,7 @@ def spend_key(spent: Spent) -> SpendKey:
 
 
 def spend_amounts(spent: Spent) -> SpendAmounts:
-    """Give what a call adds to its sum."""
+    """Return what a call adds to its sum."""
     return SpendAmounts(
         1,
         int(spent.is_estimated),

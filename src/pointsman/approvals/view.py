@@ -22,7 +22,7 @@ from pointsman.governance.action import (
 from pointsman.governance.votes import Choice, Vote
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import SECOND, Instant, instant_text
-from pointsman.signals.redaction import redacted
+from pointsman.signals.redaction import redact
 
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Id = Annotated[str, Meta(max_length=200)]
@@ -78,7 +78,7 @@ def action_value(record: ActionRecord, now: Instant, access: Access) -> dict[str
     """Return a request as JSON; redacted, it has no payload, no names and no unchecked text."""
     state, request = record.state, record.state.request
     is_full = access == "allowed"
-    said = str if is_full else redacted
+    said = str if is_full else redact
     tally = state.tally
     return {
         "request_id": request.request_id,

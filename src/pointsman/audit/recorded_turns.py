@@ -12,8 +12,8 @@ from pointsman.kernel.record import DECISION, OUTCOME, read_recorded
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader, Stored
+from pointsman.turns.chain.exploring import was_explored
 from pointsman.turns.facts import FACTS_FORM
-from pointsman.turns.learning.exploring import was_explored
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Shown
 
 TURN: Final = DECISION + "turn"

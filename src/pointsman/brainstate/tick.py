@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from pointsman.brainstate.constants import Constants
 from pointsman.brainstate.events import Insertion, Referenced, TickInputs
 from pointsman.brainstate.journal import Journal
@@ -80,23 +82,8 @@ def insert_items(state: BrainState, items: Iterable[Insertion]) -> BrainState:
     memory = TickMemory(state, journal)
     for item in items:
         memory.insert(item)
-    return BrainState(
-        state.brainstate_id,
-        state.job_seed,
-        state.timestamp,
-        state.tick,
-        journal.sequence,
-        state.goals,
-        tuple(memory.wm),
-        with_items(state.cwm, memory.cwm),
-        state.attention,
-        state.resource_budget,
-        state.tokens_consumed,
-        state.recent_failures,
-        state.constants,
-        state.warnings,
-        state.last_updated,
-    )
+    cwm = with_items(state.cwm, memory.cwm)
+    return replace(state, sequence=journal.sequence, wm=tuple(memory.wm), cwm=cwm)
 
 
 def _update_memory(state: BrainState, inputs: TickInputs, journal: Journal) -> TickMemory:

@@ -73,11 +73,11 @@ class BulkJobs:
     def run(self, job: str, workers: int = 1, progress: Progress | None = None) -> BulkJob:
         """Do the missing ranges of a job, here or in other processes, and conclude it."""
         self._check_running(job)
-        kind, given, _ = self._store.given(job)
+        kind, parameters, _ = self._store.parameters(job)
         waiting = {range_of(each): each.place for each in self._store.waiting(job)}
         found = self._store.job(job)
         done = found.entries - count_entries(waiting)
-        work = partial(part_in_process, home_opener(self._home), kind, given)
+        work = partial(part_in_process, home_opener(self._home), kind, parameters)
         for each, part in run_ranges(work, [*waiting], workers):
             self._store.keep(job, waiting[each], part, self._clock.now())
             done += each.entries
@@ -87,7 +87,7 @@ class BulkJobs:
         return self.conclude(job)
 
     def _check_running(self, job: str) -> None:
-        state = self._store.given(job)[2]
+        state = self._store.parameters(job)[2]
         if state != "running":
             raise ActionRefused(f"the bulk job `{job}` is {state}")
 
@@ -96,13 +96,13 @@ class BulkJobs:
 
         A range that fails is noted, and raises so that it is tried again; too often fails the job.
         """
-        kind, given, state = self._store.given(job)
+        kind, parameters, state = self._store.parameters(job)
         if state != "running":
             return
         each = self._store.waiting_at(job, place)
         if each is not None:
             try:
-                found = part(kind, given, range_of(each))
+                found = part(kind, parameters, range_of(each))
             except PointsmanError as error:
                 self._note_failure(job, place, error)
                 raise
@@ -117,10 +117,10 @@ class BulkJobs:
 
     def conclude(self, job: str) -> BulkJob:
         """Fold the parts if all are there; a job is concluded once, by the first caller."""
-        kind, given, state = self._store.given(job)
+        kind, parameters, state = self._store.parameters(job)
         if state == "running" and not self._store.waiting(job):
             parts = self._store.parts(job)
-            found = kind_named(kind).conclude(self._home, given, parts)
+            found = kind_named(kind).conclude(self._home, parameters, parts)
             ended = Ended("done", found.told, found.is_clean, bytes(found.value))
             self._store.end(job, self._clock.now(), ended)
         return self._store.job(job)
@@ -174,8 +174,8 @@ def read_job(place: Place, name: str) -> JobReport:
 
 
 def _read_report(store: BulkStore, name: str) -> JobReport:
-    job, found = store.job(name), store.found(name)
-    return JobReport(job, tuple(store.troubles(name)), msgspec.Raw(found) if found else None)
+    job, result = store.job(name), store.result(name)
+    return JobReport(job, tuple(store.troubles(name)), msgspec.Raw(result) if result else None)
 
 
 @contextmanager

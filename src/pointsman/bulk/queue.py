@@ -47,7 +47,7 @@ class BulkQueue:
 
     def prepare(self) -> None:
         """Make the queue's tables where there are none, one process at a time."""
-        connection = self._store.connected(SCHEMA)
+        connection = self._store.connect(SCHEMA)
         try:
             raw = connection.raw
             raw.execute("SELECT pg_advisory_lock(%s)", (lock_key(SCHEMA),))
@@ -142,7 +142,7 @@ class BulkQueue:
                 await asyncio.to_thread(self.hand_out, job)
 
     def _is_empty(self) -> bool:
-        with closing(self._store.connected(SCHEMA, is_reading=True)) as connection:
+        with closing(self._store.connect(SCHEMA, is_reading=True)) as connection:
             wanted = "SELECT 1 FROM procrastinate_jobs WHERE queue_name = ? LIMIT 1"
             return connection.execute(wanted, (QUEUE,)).get is None
 

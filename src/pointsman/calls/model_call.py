@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 
 from pointsman.access.budgets import BudgetPort, Refused, Reservation
 from pointsman.access.caps import Cap, Owners
-from pointsman.access.charges import Quote, is_absurd, quoted
+from pointsman.access.charges import Quote, is_absurd, quote_call
 from pointsman.access.spent import Spent
 from pointsman.calls.answering import complete_usage
 from pointsman.calls.services import (
@@ -220,7 +220,7 @@ class ModelCall:
         order = self.order
         known = order.in_force.ready.models.get(order.model)
         most = None if known is None else known.capabilities.max_output_tokens
-        return quoted(
+        return quote_call(
             order.model,
             None if known is None else known.price,
             self.services.price_table_id,

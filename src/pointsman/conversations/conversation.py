@@ -297,7 +297,7 @@ class Conversation:
         home = services.opened.home
         for turn, recorded in await asyncio.to_thread(lambda: [*learn_turns(home, turns)]):
             await self._events.record(recorded, (self.id, turn.id, ""), event_id)
-            services.store.learned(turn.id)
+            services.store.mark_learned(turn.id)
         await asyncio.wrap_future(services.store.end(self.id, now, now))
         await self.close()
 

@@ -81,7 +81,7 @@ def _with_words(home: Home, events: Iterable[Event]) -> list[Event]:
 
         def restore(seal: Sealed) -> str:
             with suppress(MissingSnapshot):
-                return reader.shown(seal)
+                return reader.displayed_text(seal)
             return ""
 
         return [

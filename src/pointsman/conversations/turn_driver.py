@@ -63,7 +63,7 @@ from pointsman.sessions.tool import (
 )
 from pointsman.sessions.transcript import estimated_tokens, request_text
 from pointsman.sessions.update import EventUpdate, ToolAnswered, ToolAsked, Update
-from pointsman.signals.redaction import redacted
+from pointsman.signals.redaction import redact
 from pointsman.signals.tokens import TOKENIZER
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
@@ -289,7 +289,7 @@ class TurnDriver:
             opened.clock.now(),
         )
         check_message(message, self._messages)
-        await asyncio.wrap_future(store.keep(message_row(message, store.retain, redacted)))
+        await asyncio.wrap_future(store.keep(message_row(message, store.retain, redact)))
         self._messages.append(message)
         for each in message.content:
             if isinstance(each, ToolUse):

@@ -8,7 +8,7 @@ from pointsman.agents.facts import OPEN, PrivacyVerdict, normalise_query
 from pointsman.signals.detectors import detect
 from pointsman.signals.hit import Hit
 from pointsman.signals.kinds import KINDS
-from pointsman.signals.redaction import redacted
+from pointsman.signals.redaction import redact
 
 Find = Callable[[str], Sequence[Hit]]
 
@@ -42,7 +42,7 @@ def find_kinds(text: str, find: Find = detect) -> tuple[str, ...]:
 
 def redact_findings(text: str) -> str:
     """Return foreign text fit for the ledger: redacted where a detector finds something in it."""
-    return redacted(text) if find_kinds(text) else text
+    return redact(text) if find_kinds(text) else text
 
 
 def _is_let_through(found: str, let_through: frozenset[str]) -> bool:

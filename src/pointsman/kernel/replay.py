@@ -6,7 +6,7 @@ every release can re-run what every release before it decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from pointsman.errors import MissingSnapshot, ReplayError, UnknownDecision
 from pointsman.kernel.canonical import Form, check_content
 from pointsman.kernel.content import Texts
-from pointsman.kernel.difference import Difference, differences
+from pointsman.kernel.document import Json
 from pointsman.kernel.record import DECISION_FORM, DecisionRecord, Room, read_recorded
 
 P = TypeVar("P")
@@ -89,6 +89,14 @@ class PureDecider(Generic[P, R, F]):
             return self._decide(ready, self._opened(ready, self._facts.decode(facts), texts))
 
         return run
+
+
+class Difference(Struct, frozen=True):
+    """One place where the recorded and the found value differ; None stands for absent, too."""
+
+    path: str
+    recorded: Json
+    found: Json
 
 
 class Verdict(StrEnum):
@@ -167,3 +175,27 @@ class Replayer:
             check_content(record.policy_id, policy, "policy")
             ready = self._ready[key] = decider.under(policy, self._policies)
         return ready
+
+
+def differences(recorded: Json, found: Json, path: str = "") -> list[Difference]:
+    """List where two values differ, in the recorded value's order."""
+    if isinstance(recorded, dict) and isinstance(found, dict):
+        return _member_differences(recorded, found, path)
+    if isinstance(recorded, list) and isinstance(found, list):
+        return _member_differences(_by_index(recorded), _by_index(found), path)
+    same = type(recorded) is type(found) and recorded == found
+    return [] if same else [Difference(path or "$", recorded, found)]
+
+
+def _by_index(items: list[Json]) -> dict[str, Json]:
+    return {f"[{index}]": item for index, item in enumerate(items)}
+
+
+def _member_differences(
+    recorded: Mapping[str, Json], found: Mapping[str, Json], path: str
+) -> list[Difference]:
+    rows: list[Difference] = []
+    for key in dict.fromkeys([*recorded, *found]):
+        inner = path + key if key.startswith("[") else f"{path}.{key}".removeprefix(".")
+        rows += differences(recorded.get(key), found.get(key), inner)
+    return rows

@@ -12,13 +12,14 @@ from typing import TypeAlias
 
 import yaml
 
-from pointsman.kernel import literal, yaml_scalar
+from pointsman.kernel import literal
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import (
     DEFAULT_LIMITS,
     START,
     Document,
     DocumentLimits,
+    Json,
     Position,
     escape,
     path_text,
@@ -41,6 +42,15 @@ _BRACKET = re.compile(r"[\[{]")
 
 _PARSE_ERRORS = (yaml.YAMLError, ValueError, OverflowError)
 """The pure parser lets numbers in escapes and directives raise the last two."""
+
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_TRUE = frozenset({"true", "True", "TRUE"})
+_FALSE = frozenset({"false", "False", "FALSE"})
+_NOT_TEXT = _NULL | _TRUE | _FALSE
+_NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]")
+_OTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 _HINTS = {
     "mapping values are not allowed here": "put texts that hold `: ` in quotes",
@@ -178,7 +188,7 @@ class _Reader:
         elif not event.value and self._tree.depth:
             self._empty(position)
         else:
-            self._tree.leaf(yaml_scalar.plain(self._tree, event.value, position), position)
+            self._tree.leaf(_plain_value(self._tree, event.value, position), position)
 
     def _empty(self, position: Position) -> None:
         path = self._tree.next_path
@@ -194,7 +204,7 @@ class _Reader:
             hint = "write the keys out where they are needed"
             message = "merge keys are not allowed"
             self._tree.report(position, Code.MERGE_KEY, message, hint, is_key=True)
-        elif not event.style and not yaml_scalar.means_text(name):
+        elif not event.style and not _means_text(name):
             message = f"key `{escape(name)}` is not a text" if name else "a key is empty"
             hint = "put the key in quotes"
             self._tree.report(position, Code.KEY_NOT_TEXT, message, hint, is_key=True)
@@ -231,3 +241,35 @@ class _Reader:
         if not is_absent:
             self._last = _start(event)
         return self._last
+
+
+def _plain_value(tree: Tree, text: str, position: Position) -> Json:
+    """Return the value of unquoted `text` in YAML 1.2; report an ambiguous one."""
+    if text in _NULL:
+        return None
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    if _NUMBER.fullmatch(text):
+        return _plain_number(tree, text, position)
+    if _OTHER_BASE.fullmatch(text):
+        return literal.whole_number(tree, text, 0, position)
+    if _NOT_FINITE.fullmatch(text):
+        literal.not_finite(tree, text, position)
+    return text
+
+
+def _means_text(text: str) -> bool:
+    """Tell whether unquoted `text` is a text: no number, truth value or null."""
+    patterns = (_NUMBER, _OTHER_BASE, _NOT_FINITE)
+    return text not in _NOT_TEXT and not any(each.fullmatch(text) for each in patterns)
+
+
+def _plain_number(tree: Tree, text: str, position: Position) -> Json:
+    if _LEADING_ZERO.match(text):
+        message = (
+            f"`{escape(text)}` starts with a zero, which some readers take for an octal number"
+        )
+        hint = "put it in quotes if it is a text, else remove the zero"
+        tree.report(position, Code.LEADING_ZERO, message, hint)
+        return 0
+    return literal.number(tree, text, position)

@@ -18,7 +18,7 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.number import Billionths
 from pointsman.kernel.record import Names
 from pointsman.recording.ruling import Policies, Ruling, decide_model
-from pointsman.turns.learning.exploring import may_leave, shadow_model
+from pointsman.turns.chain.exploring import may_leave, shadow_model
 
 SHADOWED: Final = "event.turn.shadowed"
 JUDGED: Final = "event.turn.judged"

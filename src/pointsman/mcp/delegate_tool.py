@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from pointsman.access.keys import tightened
+from pointsman.access.keys import tighten_privacy
 from pointsman.kernel.document import printable
 from pointsman.mcp.delegation import Delegated, Delegations, Order
 from pointsman.mcp.shapes import DelegateAnswer, DelegateInput
@@ -49,7 +49,7 @@ def _order(given: DelegateInput, by: Admitted) -> Order:
         written["output_schema"] = given.output_schema
     if given.max_tokens is not None:
         written["max_tokens"] = given.max_tokens
-    privacy = tightened(by.privacy, (given.privacy,))
+    privacy = tighten_privacy(by.privacy, (given.privacy,))
     return Order(written, privacy, given.timeout_s)
 
 

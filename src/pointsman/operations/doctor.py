@@ -147,7 +147,7 @@ def _agents(home: Home) -> Iterator[DoctorFinding]:
 def _databases(home: Home) -> Iterator[DoctorFinding]:
     """Check the databases; where they cannot be reached, report that alone."""
     try:
-        for detail, hint in home.store.examined():
+        for detail, hint in home.store.examine():
             yield DoctorFinding("warning" if hint else "ok", "store", detail, hint)
         yield from _redis(home)
         yield from _ledger(home)

@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from pointsman.kernel.columns import table
 from pointsman.kernel.instant import SECOND, Instant, instant_text
-from pointsman.turns.facts import Health
 from pointsman.turns.registry.availability import Report, Transition
-from pointsman.turns.registry.provider_state import Cause, ProviderRecovered
+from pointsman.turns.registry.provider_state import Cause, Health, ProviderRecovered
 
 ALL_MODELS = "*"
 

@@ -31,7 +31,7 @@ from pointsman.recording.ruling import (
 )
 from pointsman.recording.taints import Taints, cleared_draft, taint_draft, taint_rule
 from pointsman.recording.waiting import BlockingWaiter, DurabilityWaiter
-from pointsman.signals.redaction import redacted
+from pointsman.signals.redaction import redact
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.stores.entries import LedgerReader
@@ -176,7 +176,7 @@ class DecisionRecorder:
             if self._recorder is None:
                 retain = self._files.settings().value.retain
                 opening = _opening(self._home, self._clock.now())
-                self._recorder = Recorder(self._home, self._writer, opening, retain, redacted)
+                self._recorder = Recorder(self._home, self._writer, opening, retain, redact)
             return self._recorder
 
     def _record_invalid(self, in_force: InForce, recorder: Recorder) -> None:

@@ -26,19 +26,18 @@ from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.storage.policies.secrets import is_resolved
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.spend_reading import Asked, SpendReader
+from pointsman.turns.chain.exploring import explore_draw
 from pointsman.turns.chain.override import Mode, split_override
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import (
     ANY_MODEL,
     BudgetLeft,
     GivenFacts,
-    Health,
     Network,
     Privacy,
     TurnFacts,
     turn_facts,
 )
-from pointsman.turns.learning.exploring import explore_draw
 from pointsman.turns.learning.fingerprint import Fingerprint, Surroundings, fingerprint_of
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.registry.models import (
@@ -48,6 +47,7 @@ from pointsman.turns.registry.models import (
     Tier,
     provider_of,
 )
+from pointsman.turns.registry.provider_state import Health
 
 NOTHING_TOUCHED = Surroundings()
 LOOK_S = 1.0

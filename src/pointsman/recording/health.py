@@ -16,11 +16,10 @@ from pointsman.errors import LedgerError
 from pointsman.kernel.instant import Clock
 from pointsman.recording.rates import ProviderRates
 from pointsman.storage.stores.health import NOT_THERE, HealthStore
-from pointsman.turns.facts import Health
 from pointsman.turns.registry.availability import Report, Transition
 from pointsman.turns.registry.call_event import CallEvent, Result
 from pointsman.turns.registry.models import provider_of
-from pointsman.turns.registry.provider_state import THRESHOLDS, Outage, Thresholds
+from pointsman.turns.registry.provider_state import THRESHOLDS, Health, Outage, Thresholds
 from pointsman.turns.registry.trials import (
     NOTHING_KNOWN,
     HealthState,

@@ -21,7 +21,7 @@ from pointsman.placement.facts import (
 from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.recording.taints import Taints
 from pointsman.signals.sensitivity import sensitivity
-from pointsman.signals.tokens import Counted, counted
+from pointsman.signals.tokens import Counted, count_for_model
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
@@ -71,7 +71,7 @@ def facts_given(given: GivenPlacement) -> PlacementFacts:
     count = given.state.token_count
     if count is not None:
         return placement_facts(given, count, CountedBy("given", is_exact=False))
-    found: Counted = counted(given.question.content, given.state.local_model.model_name)
+    found: Counted = count_for_model(given.question.content, given.state.local_model.model_name)
     return placement_facts(given, found.tokens, CountedBy(found.tokenizer, found.is_exact))
 
 

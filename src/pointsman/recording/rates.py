@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from pointsman.access.rates import Bucket, free_at, full, left, taken
+from pointsman.access.rates import Bucket, count_left, free_at, full, take
 from pointsman.kernel.instant import SECOND, Clock, Instant
-from pointsman.turns.facts import Health
 from pointsman.turns.registry.models import ModelsFile
+from pointsman.turns.registry.provider_state import Health
 
 
 class _Limits(NamedTuple):
@@ -41,13 +41,13 @@ class _Buckets:
 
     def note_call(self, tokens: int, now: Instant) -> None:
         if self.requests is not None:
-            self.requests = taken(self.requests, 1, now)
+            self.requests = take(self.requests, 1, now)
         if self.tokens is not None:
-            self.tokens = taken(self.tokens, tokens, now)
+            self.tokens = take(self.tokens, tokens, now)
 
     def note_tokens(self, tokens: int, now: Instant) -> None:
         if self.tokens is not None:
-            self.tokens = taken(self.tokens, tokens, now)
+            self.tokens = take(self.tokens, tokens, now)
 
     def free_at(self, now: Instant) -> Instant:
         both: list[Bucket] = [each for each in (self.requests, self.tokens) if each is not None]
@@ -107,8 +107,8 @@ class ProviderRates:
                 provider=name,
                 rpm=each.limits.rpm,
                 tpm=each.limits.tpm,
-                requests_left=None if each.requests is None else left(each.requests, now),
-                tokens_left=None if each.tokens is None else left(each.tokens, now),
+                requests_left=None if each.requests is None else count_left(each.requests, now),
+                tokens_left=None if each.tokens is None else count_left(each.tokens, now),
                 free_in_s=(each.free_at(now) - now) / SECOND,
             )
             for name, each in self._buckets.items()

@@ -83,7 +83,7 @@ class EpochKeeper:
         # INVARIANT: the time is read after the loss was noticed, so that a replica with a later
         # heartbeat knows of no epoch that was lost.
         since = self._state.now_us()
-        found = self._quick.begun(f"{self._ids.new_id()}@{since}")
+        found = self._quick.begin_epoch(f"{self._ids.new_id()}@{since}")
         if found.is_open:
             return
         held = self._budgets.held

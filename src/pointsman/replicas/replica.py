@@ -282,9 +282,9 @@ class Replica:
         if found != self.eviction:
             self.eviction = found
             if found.is_harmful or not found.is_known:
-                self.warn(f"{found.told}: {found.hint}")
+                self.warn(f"{found.summary}: {found.hint}")
         if found.is_harmful:
-            raise RedisEvicts(f"{found.told}: {found.hint}")
+            raise RedisEvicts(f"{found.summary}: {found.hint}")
 
     def _sweep(self) -> None:
         """Bury dead replicas, after counting the outcomes they left."""

@@ -45,7 +45,7 @@ _CODE = re.compile(
     r"[()\[\]{}<>]|^[/~.$%]|::|->|^(?:self|this|os|process|env|config|settings|request)\."
 )
 _TOKEN = re.compile(r"[A-Za-z0-9_\-./+=~:!@#%^*]+")
-# Words that millions use as passwords and nobody as an example.
+# Words that millions use as passwords and no page as an example.
 _FAMOUS = frozenset(("letmein", "qwerty", "qwertz", "azerty", "iloveyou", "dragon", "superman"))
 
 _AZURE_NAME = re.compile(
@@ -76,15 +76,15 @@ def assigned_secrets(text: Scanned) -> Iterator[Found]:
     for start, end in text.spans(_NAME):
         if start < done:
             continue
-        held = _assigned(text, start, end)
+        held = _find_value(text, start, end)
         # What stands without quotes is one word: names inside it start no second value.
         done = held.start + len(held.value) if held and not held.is_quoted else done
-        kind, reason = _judged(text, held, start) if held else ("", "")
+        kind, reason = _classify(text, held, start) if held else ("", "")
         if held and kind:
             yield Found(kind, held.start, held.start + len(held.value), reason)
 
 
-def _assigned(text: Scanned, start: int, end: int) -> _Assigned | None:
+def _find_value(text: Scanned, start: int, end: int) -> _Assigned | None:
     found = _VALUE.match(text.after(end, _LONGEST))
     if found is None or found[0].startswith("="):
         return None
@@ -95,8 +95,8 @@ def _assigned(text: Scanned, start: int, end: int) -> _Assigned | None:
     return _Assigned(text.piece(start, end), value, end + found.start(group), is_quoted)
 
 
-def _judged(text: Scanned, held: _Assigned, start: int) -> tuple[str, str]:
-    """Give the kind of a value and why, or nothing."""
+def _classify(text: Scanned, held: _Assigned, start: int) -> tuple[str, str]:
+    """Return the kind of a value and the reason; two empty texts for none."""
     if is_placeholder(held.value):
         return _NOTHING
     around = text.before(start, 24) + held.name

@@ -81,7 +81,7 @@ def ibans(text: Scanned) -> Iterator[Found]:
 
 
 def _first_characters(piece: str, count: int) -> str:
-    """Give the start of a piece up to its so-manieth letter or digit, or up to a strange sign."""
+    """Return the start of a piece up to its so-manieth letter or digit, or up to a strange sign."""
     seen = 0
     for place, char in enumerate(piece):
         if char.isascii() and char.isalnum():

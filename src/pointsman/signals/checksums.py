@@ -30,18 +30,18 @@ def _dihedral(left: int, right: int) -> int:
 _VERHOEFF_PRODUCT = tuple(tuple(_dihedral(a, b) for b in range(10)) for a in range(10))
 
 
-def _turned(times: int) -> tuple[int, ...]:
+def _permutation(times: int) -> tuple[int, ...]:
     row = tuple(range(10))
     for _ in range(times):
         row = tuple(_VERHOEFF_TURN[digit] for digit in row)
     return row
 
 
-_VERHOEFF_ROWS = tuple(_turned(times) for times in range(8))
+_VERHOEFF_ROWS = tuple(_permutation(times) for times in range(8))
 _LUHN_DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
 
-def weighted(digits: str, weights: Sequence[int]) -> int:
+def weighted_sum(digits: str, weights: Sequence[int]) -> int:
     """Sum up digits times weights."""
     return sum(int(digit) * weight for digit, weight in zip(digits, weights, strict=False))
 
@@ -100,7 +100,7 @@ def codice_fiscale(number: str) -> bool:
 
 def bsn(digits: str) -> bool:
     """Check a Dutch citizen number by the proof of eleven."""
-    return (weighted(digits[:8], range(9, 1, -1)) - int(digits[8])) % 11 == 0
+    return (weighted_sum(digits[:8], range(9, 1, -1)) - int(digits[8])) % 11 == 0
 
 
 def rijksregister(digits: str) -> bool:
@@ -114,7 +114,7 @@ def rijksregister(digits: str) -> bool:
 
 def pesel(digits: str) -> bool:
     """Check a Polish PESEL."""
-    return weighted(digits, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)) % 10 == 0
+    return weighted_sum(digits, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)) % 10 == 0
 
 
 def hetu(number: str) -> bool:
@@ -124,19 +124,19 @@ def hetu(number: str) -> bool:
 
 def nhs(digits: str) -> bool:
     """Check an NHS number."""
-    return (weighted(digits[:9], range(10, 1, -1)) + int(digits[9])) % 11 == 0
+    return (weighted_sum(digits[:9], range(10, 1, -1)) + int(digits[9])) % 11 == 0
 
 
 def cpf(digits: str) -> bool:
     """Check both check digits of a Brazilian CPF."""
-    first = weighted(digits[:9], range(10, 1, -1)) * 10 % 11 % 10
-    second = weighted(digits[:10], range(11, 1, -1)) * 10 % 11 % 10
+    first = weighted_sum(digits[:9], range(10, 1, -1)) * 10 % 11 % 10
+    second = weighted_sum(digits[:10], range(11, 1, -1)) * 10 % 11 % 10
     return digits[9:] == f"{first}{second}"
 
 
 def resident_id(number: str) -> bool:
     """Check a Chinese resident identity number."""
-    return _RESIDENT_ENDS[weighted(number[:17], _RESIDENT_WEIGHTS) % 11] == number[17]
+    return _RESIDENT_ENDS[weighted_sum(number[:17], _RESIDENT_WEIGHTS) % 11] == number[17]
 
 
 def crc_base62(body: str) -> bool:

@@ -109,7 +109,7 @@ def phones(text: Scanned) -> Iterator[Found]:
     for start, end in text.spans(_UNMARKED):
         if not _is_row(text, start, end) and not _is_part(text, start, end):
             yield Found("phone", start, end, "digits grouped as telephone numbers are written")
-    yield from _named(text)
+    yield from _find_named(text)
 
 
 def _international(text: Scanned) -> Iterator[Found]:
@@ -128,7 +128,7 @@ def _international(text: Scanned) -> Iterator[Found]:
 
 
 def _cuts(piece: str) -> Iterator[int]:
-    """Give the piece's length, then its length without its last one or two groups."""
+    """Return the piece's length, then its length without its last one or two groups."""
     yield len(piece)
     for _ in range(2):
         cut = piece.rstrip("0123456789").rstrip(" .-/()")
@@ -137,7 +137,7 @@ def _cuts(piece: str) -> Iterator[int]:
         piece = cut
 
 
-def _named(text: Scanned) -> Iterator[Found]:
+def _find_named(text: Scanned) -> Iterator[Found]:
     for start, end in text.spans(_NAMED):
         piece = text.piece(start, end)
         number = _NUMBER.search(piece)

@@ -64,7 +64,7 @@ def _apart(found: Iterable[Found]) -> list[Found]:
     kept: list[Found] = []
     for hits in ranked:
         if hits:
-            kept = _merged(kept, _first_of_each(hits))
+            kept = _merge(kept, _first_of_each(hits))
     return kept
 
 
@@ -77,7 +77,7 @@ def _first_of_each(hits: list[Found]) -> list[Found]:
     return kept
 
 
-def _merged(stronger: list[Found], weaker: list[Found]) -> list[Found]:
+def _merge(stronger: list[Found], weaker: list[Found]) -> list[Found]:
     """Put the weaker ones between the stronger ones, where there is room; both are sorted."""
     kept: list[Found] = []
     place = 0

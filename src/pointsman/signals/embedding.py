@@ -46,13 +46,13 @@ Words = npt.NDArray[np.uint32]
 
 
 def text_vector(text: str) -> bytes:
-    """Give letters and tokens, one after the other, as the pattern store takes them."""
+    """Return letters and tokens, one after the other, as the pattern store takes them."""
     letters = hashed_letters(text)
     return letters + (static_tokens(text) or bytes(TOKENS)) if letters else b""
 
 
 def hashed_letters(text: str) -> bytes:
-    """Give the vector of a text's letters as 1,024 signed bytes, or nothing without text."""
+    """Return the vector of a text's letters as 1,024 signed bytes, or nothing without text."""
     spread = _checksums(_characters(text))
     spread *= _SPREAD
     # Ten bits name the bucket, the next one its sign.
@@ -64,7 +64,7 @@ def hashed_letters(text: str) -> bytes:
 
 
 def static_tokens(text: str) -> bytes:
-    """Give the vector of a text's tokens as 128 signed bytes, or nothing where none is known."""
+    """Return the vector of a text's tokens as 128 signed bytes, or nothing where none is known."""
     places = [*chain.from_iterable(map(_pieces().__getitem__, words_of(text)))]
     if not places:
         return b""
@@ -78,28 +78,28 @@ def static_tokens(text: str) -> bytes:
 
 
 def words_of(text: str) -> list[str]:
-    """Give the words and single signs that are looked at; of capitals, only ASCII's are lowered."""
+    """Return the words and single signs of a text; only ASCII capitals are lowered."""
     return _WORD.findall(ascii_lower(looked_at(text)))
 
 
 def pieces_of(word: str) -> tuple[int, ...]:
-    """Give the places in `token_names` of the pieces of a word; none where one is not known."""
+    """Return the places in `token_names` of the pieces of a word; none where one is not known."""
     return _pieces()[word]
 
 
 def _characters(text: str) -> Words | npt.NDArray[np.uint8]:
-    """Give the characters of `spaced_text`; of plain text a byte each."""
+    """Return the characters of `spaced_text`; of plain text a byte each."""
     if text.isascii():
         return np.frombuffer(spaced_bytes(text), np.uint8)
     return np.frombuffer(spaced_text(text), np.uint32)
 
 
 def _checksums(characters: Words | npt.NDArray[np.uint8]) -> Words:
-    """Give the CRC of every window of three, four and five characters."""
+    """Return the CRC of every window of three, four and five characters."""
     count = len(characters)
     three, four, five = (max(0, count - size + 1) for size in (3, 4, 5))
     found = np.empty(three + four + five, np.uint32)
-    added = _added(characters)
+    added = _crc_of(characters)
     # A window is what its first character adds, and the shorter window that follows it.
     threes, fours = found[:three], found[three : three + four]
     np.bitwise_xor(added[2, :three], added[1, 1 : three + 1], out=threes)
@@ -109,7 +109,7 @@ def _checksums(characters: Words | npt.NDArray[np.uint8]) -> Words:
     return found
 
 
-def _added(characters: Words | npt.NDArray[np.uint8]) -> Words:
+def _crc_of(characters: Words | npt.NDArray[np.uint8]) -> Words:
     """Tell what each character adds to the CRC of a window in which so many follow it."""
     if characters.dtype == np.uint8:
         return _table(0).take(characters, axis=1)
@@ -146,7 +146,7 @@ def _vectors() -> npt.NDArray[np.int8]:
 
 @cache
 def token_names() -> tuple[str, ...]:
-    """Give the pieces of words there are, by place."""
+    """Return the pieces of words there are, by place."""
     return tuple((_DATA / "tokens.txt").read_text(encoding="utf-8").rstrip("\n").split("\n"))
 
 
@@ -161,7 +161,7 @@ class _Pieces(dict[str, tuple[int, ...]]):
     def __missing__(self, word: str) -> tuple[int, ...]:
         if len(self) >= _KNOWN_WORDS:
             self.clear()
-        found = self[word] = _split(word)
+        found = self[word] = _split_word(word)
         return found
 
 
@@ -170,7 +170,7 @@ def _pieces() -> _Pieces:
     return _Pieces()
 
 
-def _split(word: str) -> tuple[int, ...]:
+def _split_word(word: str) -> tuple[int, ...]:
     """Split a word into the longest pieces there are vectors of; none where a rest has none."""
     places = _places()
     found: list[int] = []

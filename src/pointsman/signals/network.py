@@ -66,7 +66,7 @@ def _fours(text: Scanned) -> Iterator[Found]:
         if is_next or _is_release(text, start):
             release_end = end
         elif not _goes_on(text, start, end):
-            yield from _judged(_range_of_4([int(part) for part in parts]), start, end)
+            yield from _findings(_range_of_4([int(part) for part in parts]), start, end)
 
 
 def _goes_on(text: Scanned, start: int, end: int) -> bool:
@@ -103,7 +103,7 @@ def _range_of_4(parts: list[int]) -> str:
     return "internet"
 
 
-def _judged(where: str, start: int, end: int) -> Iterator[Found]:
+def _findings(where: str, start: int, end: int) -> Iterator[Found]:
     if where == "internet":
         yield Found("ip_address", start, end, "an address of the internet, no version number")
     elif where:
@@ -118,7 +118,7 @@ def _sixes(text: Scanned) -> Iterator[Found]:
         if not _is_version_6(written) or text.before(start, 1) == ":":
             continue
         where = "private range fc00::/7" if written[0] in "fFdD" else "internet"
-        yield from _judged(where, start, start + len(written))
+        yield from _findings(where, start, start + len(written))
 
 
 def _is_version_6(written: str) -> bool:

@@ -19,10 +19,10 @@ _MARK = r"\[(?:address|number|long|" + "|".join(kind.name for kind in KINDS) + r
 _WORD = re.compile(rf"{_MARK}|(?:[^\s\[]|(?!{_MARK})\[)+")
 
 
-def redacted(text: str) -> str:
-    """Give the text with everything suspicious replaced by its kind in brackets."""
+def redact(text: str) -> str:
+    """Return the text with everything suspicious replaced by its kind in brackets."""
     for _ in range(MOST_ROUNDS):
-        before, text = text, _WORD.sub(lambda match: _kept(match[0]), _without_hits(text))
+        before, text = text, _WORD.sub(lambda match: _redact_word(match[0]), _without_hits(text))
         if text == before:
             break
     return text
@@ -36,7 +36,7 @@ def _without_hits(text: str) -> str:
     return "".join((*kept, text[end:]))
 
 
-def _kept(word: str) -> str:
+def _redact_word(word: str) -> str:
     if "@" in word[1:]:
         return "[address]"
     if sum(char.isdigit() for char in word) > MOST_DIGITS:

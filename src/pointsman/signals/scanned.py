@@ -24,7 +24,7 @@ _CONTINUED = bytes(range(0x80, 0xC0))
 
 
 @cache
-def _compiled(source: str) -> re2._Regexp:
+def _compile(source: str) -> re2._Regexp:
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.never_capture = True
@@ -47,29 +47,29 @@ class Scanned:
         self.data = text.encode("utf-8", "replace")
 
     def spans(self, source: str) -> Iterator[tuple[int, int]]:
-        """Give where a pattern matches, without overlaps.
+        """Return where a pattern matches, without overlaps.
 
         INVARIANT: no pattern may look far past the end of its match, or many matches would make
         the time quadratic; what follows a match is looked at in a slice of fixed size.
         """
-        for match in _compiled(source).finditer(self.data):
+        for match in _compile(source).finditer(self.data):
             yield match.span()
 
     def first(self, source: str, start: int) -> tuple[int, int] | None:
-        """Give where a pattern matches first at or after a place."""
-        match = _compiled(source).search(self.data, start)
+        """Return where a pattern matches first at or after a place."""
+        match = _compile(source).search(self.data, start)
         return None if match is None else match.span()
 
     def piece(self, start: int, end: int) -> str:
-        """Give a slice, one character a byte."""
+        """Return a slice, one character a byte."""
         return self.data[max(start, 0) : end].decode("latin-1")
 
     def before(self, place: int, count: int) -> str:
-        """Give up to so many bytes before a place."""
+        """Return up to so many bytes before a place."""
         return self.piece(place - count, place)
 
     def after(self, place: int, count: int) -> str:
-        """Give up to so many bytes from a place on."""
+        """Return up to so many bytes from a place on."""
         return self.piece(place, place + count)
 
     def characters(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -69,7 +69,7 @@ def tokenizer_of(model: str) -> tuple[str, bool]:
     return TOKENIZER, False
 
 
-def counted(text: str, model: str) -> Counted:
+def count_for_model(text: str, model: str) -> Counted:
     """Count the tokens that a text is to a model."""
     tokenizer, is_exact = tokenizer_of(model)
     return Counted(count_tokens(text, tokenizer), tokenizer, is_exact)

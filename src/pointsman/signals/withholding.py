@@ -30,7 +30,7 @@ class Withheld(Struct, frozen=True):
 
 
 class Withholding:
-    """Looks through values for one job; `keeps` where somebody opted in and that is recorded."""
+    """Looks through values for one job; `keeps` where the user opted in and that is recorded."""
 
     def __init__(
         self, key: bytes, job_seed: str = "", *, keeps: bool = False, find: Find = detect
@@ -41,30 +41,30 @@ class Withholding:
         self._find = find
 
     def value(self, value: Json, place: str) -> Withheld:
-        """Give a value as it may be kept; raises whatever the detector raises."""
+        """Return a value as it may be kept; raises whatever the detector raises."""
         found: list[SensitiveFinding] = []
-        return Withheld(self._kept(value, place, found), tuple(found))
+        return Withheld(self._withhold(value, place, found), tuple(found))
 
     def texts(
         self, texts: Sequence[str], place: str
     ) -> tuple[tuple[str, ...], tuple[SensitiveFinding, ...]]:
-        """Give texts as they may be kept."""
+        """Return texts as they may be kept."""
         found: list[SensitiveFinding] = []
         kept = tuple(self._text(each, f"{place}[{n}]", found) for n, each in enumerate(texts))
         return kept, tuple(found)
 
-    def _kept(self, value: Json, place: str, found: list[SensitiveFinding]) -> Json:
+    def _withhold(self, value: Json, place: str, found: list[SensitiveFinding]) -> Json:
         if isinstance(value, str):
             return self._text(value, place, found)
         if isinstance(value, dict):
             return {
-                self._text(key, f"{place}.*", found): self._kept(
+                self._text(key, f"{place}.*", found): self._withhold(
                     item, f"{place}.{_step(key)}", found
                 )
                 for key, item in value.items()
             }
         if isinstance(value, list):
-            return [self._kept(item, f"{place}[{n}]", found) for n, item in enumerate(value)]
+            return [self._withhold(item, f"{place}[{n}]", found) for n, item in enumerate(value)]
         if value is None or isinstance(value, bool):
             return value
         # A card number is one also where it is written as a number.

@@ -1,4 +1,4 @@
-"""What a store needs of a database: statements, transactions, and whether somebody else wrote.
+"""What a store needs of a database: statements, transactions, and whether another process wrote.
 
 Statements are written for SQLite. Another database speaks its own dialect of them behind this
 protocol, so that each store is one class.
@@ -20,15 +20,15 @@ class Rows(Protocol):
     """What a statement gives; to be read before the next statement of the connection."""
 
     def __iter__(self) -> Iterator[Row]:
-        """Give the rows that were not given yet."""
+        """Return the rows that were not given yet."""
         ...
 
     def fetchone(self) -> Row | None:
-        """Give the next row, or nothing."""
+        """Return the next row, or nothing."""
         ...
 
     def fetchall(self) -> list[Row]:
-        """Give the rows that were not given yet."""
+        """Return the rows that were not given yet."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class Connection(Protocol):
         ...
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Make what is run inside durable together, or undo it; nobody else writes meanwhile."""
+        """Make the statements run inside durable together, or undo them, as the only writer."""
         ...
 
     def freeze(self) -> None:
@@ -69,7 +69,7 @@ class Connection(Protocol):
         ...
 
     def version(self) -> int:
-        """Give a number that changes whenever somebody else has written."""
+        """Return a number that changes whenever another connection has written."""
         ...
 
     def scrub(self) -> None:
@@ -81,7 +81,7 @@ class Connection(Protocol):
         ...
 
     def damage(self) -> str:
-        """Give the database's own complaint about what it holds, or nothing."""
+        """Return the database's own complaint about what it holds, or nothing."""
         ...
 
     def close(self) -> None:

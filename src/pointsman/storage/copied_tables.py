@@ -29,7 +29,7 @@ class CopiedTable(Struct, frozen=True):
         return f"{self.place}.{self.name}"
 
     def read(self, connection: Connection, *, in_key_order: bool = True) -> Iterable[Row]:
-        """Give the rows, the keys in the order of their bytes, or as they were put."""
+        """Return the rows, the keys in the order of their bytes, or as they were put."""
         order = ", ".join(self.key) if in_key_order or not self.order else self.order
         chosen = ", ".join(self.columns)
         return connection.stream(f"SELECT {chosen} FROM {self.name} ORDER BY {order}")  # noqa: S608 - names of this file

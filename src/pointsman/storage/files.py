@@ -39,7 +39,7 @@ def sync_folder(path: Path) -> None:
 
 
 def write_new(path: Path, data: bytes) -> bool:
-    """Write a file that must not exist yet; False when somebody else was first."""
+    """Write a file that must not exist yet; False when another process was first."""
     temporary = _written_beside(path, data)
     try:
         os.link(temporary, path)
@@ -64,9 +64,9 @@ def replace_file(path: Path, data: bytes) -> None:
 
 def write_at(path: Path, data: bytes, at: int, *, durable: bool) -> None:
     """Write data at a position, cutting what stands behind it; on failure, leave nothing there."""
-    descriptor, is_new = _opened(path)
+    descriptor, is_new = _open_file(path)
     try:
-        _cut(descriptor, at, durable=durable)
+        _truncate(descriptor, at, durable=durable)
         try:
             _write_all(descriptor, data, at)
             if durable:
@@ -82,7 +82,7 @@ def write_at(path: Path, data: bytes, at: int, *, durable: bool) -> None:
         sync_folder(path.parent)
 
 
-def _opened(path: Path) -> tuple[int, bool]:
+def _open_file(path: Path) -> tuple[int, bool]:
     """Open a file that may not exist yet, and tell whether it did not."""
     try:
         return os.open(path, os.O_RDWR), False
@@ -90,7 +90,7 @@ def _opened(path: Path) -> tuple[int, bool]:
         return os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE), True
 
 
-def _cut(descriptor: int, size: int, *, durable: bool) -> None:
+def _truncate(descriptor: int, size: int, *, durable: bool) -> None:
     before = os.fstat(descriptor).st_size
     if before != size:
         os.ftruncate(descriptor, size)

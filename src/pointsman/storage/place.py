@@ -52,14 +52,14 @@ class Store(Protocol):
     """Everything a home keeps in databases: the places of one folder, or of one server."""
 
     def place(self, name: str) -> Place:
-        """Give the place of a store by its name, like `ledger` or `spend`."""
+        """Return the place of a store by its name, like `ledger` or `spend`."""
         ...
 
     def prepare(self) -> str:
         """Make sure that it can be written; give its name where it is not the home folder."""
         ...
 
-    def examined(self) -> Iterator[tuple[str, str]]:
+    def examine(self) -> Iterator[tuple[str, str]]:
         """Tell what is worth knowing about it, each with what to do about it, if anything."""
         ...
 
@@ -72,7 +72,7 @@ class Store(Protocol):
         ...
 
     def checkpoints(self) -> Checkpoints:
-        """Give what was signed about the ledger's chains."""
+        """Return the checkpoints of the ledger's chains."""
         ...
 
 

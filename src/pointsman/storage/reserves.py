@@ -1,4 +1,4 @@
-"""Money that replicas set aside together: what is asked of whoever keeps the counts, and answered.
+"""Money that replicas set aside together: requests to the keeper of the counts, and its answers.
 
 Accounts are named by opaque keys here; whole micro-dollars throughout.
 """
@@ -93,8 +93,8 @@ class Reserves(Protocol):
         """Set money aside in all accounts or in none; twice the same hold is once."""
         ...
 
-    def counted(self, accounts: Sequence[str]) -> list[Counted | None]:
-        """Give how accounts stand; None for those that are not counted yet."""
+    def read_counts(self, accounts: Sequence[str]) -> list[Counted | None]:
+        """Return how accounts stand; None for those that are not counted yet."""
         ...
 
     def give_back(self, ids: Iterable[str]) -> object:

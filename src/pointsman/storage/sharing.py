@@ -58,7 +58,7 @@ class Events(Protocol):
         ...
 
     def after(self, place: str) -> list[Event]:
-        """Give the events after a place, the oldest first; after an empty one all that are kept."""
+        """Return the events after a place, the oldest first; all events for an empty place."""
         ...
 
 
@@ -70,5 +70,5 @@ class Claims(Protocol):
         ...
 
     def give_up(self, name: str, holder: str) -> None:
-        """Give a claim up."""
+        """Release a claim."""
         ...

@@ -24,11 +24,11 @@ SQLITE: Final = "sqlite:"
 
 def chosen_store(home: Path, given: str = "") -> Store:
     """Open the store of a home: the one given, else the environment's, else the settings'."""
-    return opened_store(home, given or os.environ.get(VARIABLE, "") or _written(home))
+    return opened_store(home, given or os.environ.get(VARIABLE, "") or _url_in_settings(home))
 
 
 def opened_store(home: Path, url: str) -> Store:
-    """Give the store that a URL names; without one, SQLite files in the home."""
+    """Return the store that a URL names; without one, SQLite files in the home."""
     if not url or url == SQLITE:
         return SqliteFolder(home)
     if url.startswith(POSTGRES):
@@ -41,7 +41,7 @@ def opened_store(home: Path, url: str) -> Store:
 
 
 def shared_store(store: Store) -> PostgresStore | None:
-    """Give a store that processes of several machines may share; None for files."""
+    """Return a store that processes of several machines may share; None for files."""
     if isinstance(store, SqliteFolder):
         return None
     from pointsman.storage.postgres.place import PostgresStore  # noqa: PLC0415 - an extra
@@ -61,8 +61,8 @@ def _postgres(home: Path, url: str) -> Store:
     return PostgresStore(url, home / "checkpoints")
 
 
-def _written(home: Path) -> str:
-    """Give what the settings say, also where the rest of them is broken."""
+def _url_in_settings(home: Path) -> str:
+    """Return what the settings say, also where the rest of them is broken."""
     path = home / SETTINGS
     text = path.read_bytes() if path.exists() else b""
     if b"store" not in text:

@@ -15,13 +15,14 @@ from pointsman.kernel.content import Texts
 from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.turns.chain.banners import banners
+from pointsman.turns.chain.exploring import is_explored
 from pointsman.turns.chain.validation import Rejection, is_plain, rejection
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.learning.evidence import evidence_of_rows
 from pointsman.turns.learning.evidence_choice import Weighed, weigh
-from pointsman.turns.learning.exploring import is_explored
 from pointsman.turns.learning.pattern import PatternSettings, Recommendation, recommend
+from pointsman.turns.learning.pattern_row import ModelOption, Neighbour
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.registry.models import TIERS, model_id
 from pointsman.turns.rules.look import FactsView
@@ -29,8 +30,6 @@ from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
     Evaluation,
-    ModelOption,
-    Neighbour,
     RuleAttempt,
     Slot,
     TurnOutcome,

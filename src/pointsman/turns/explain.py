@@ -17,6 +17,7 @@ from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import Billionths, billionths_text, microusd_text
 from pointsman.placement.trace import Placed
+from pointsman.turns.learning.pattern_row import ModelOption, Neighbour
 from pointsman.turns.story.turn_story import (
     LaterDecision,
     PlacementRefusal,
@@ -24,16 +25,7 @@ from pointsman.turns.story.turn_story import (
     TurnStory,
     UnaskedCandidates,
 )
-from pointsman.turns.trace import (
-    Evaluation,
-    ModelOption,
-    Neighbour,
-    RuleAttempt,
-    Shown,
-    Slot,
-    TurnOutcome,
-    TurnTrace,
-)
+from pointsman.turns.trace import Evaluation, RuleAttempt, Shown, Slot, TurnOutcome, TurnTrace
 
 NARROWEST: Final = 24
 """A narrower terminal gets lines of this width: below it, even short words would be broken."""

@@ -19,9 +19,8 @@ from pointsman.placement.trace import Placed
 from pointsman.turns.learning.evidence import Evidence
 from pointsman.turns.learning.pattern_row import PatternRow, Share, nearest_first
 from pointsman.turns.registry.models import Tier, model_id
+from pointsman.turns.registry.provider_state import Health
 
-Health = Literal["healthy", "degraded", "unavailable", "half_open", "rate_limited"]
-"""`half_open` is a scope that this turn may try; it passes the vetoes like a healthy one."""
 Privacy = Literal["local", "cloud", "auto"]
 Network = Literal["online", "offline", "degraded"]
 

@@ -8,8 +8,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.number import Billionths, MicroUsd
+from pointsman.kernel.number import Billionths
 from pointsman.placement.trace import Placed
+from pointsman.turns.learning.pattern_row import ModelOption, Neighbour
 
 Slot = Literal[
     "per_message_override",
@@ -42,32 +43,6 @@ class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     candidate_model: str
     validation_failure: ValidationFailure
     reason: str
-
-
-class ModelOption(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A model that similar turns speak for.
-
-    Only the method `evidence` sets the fields behind the sample size: the success and the cost it
-    expects, how many rows are behind that (in thousandths), and how far off it may well be.
-    """
-
-    model: str
-    score: Billionths
-    sample_size: int
-    success: Billionths | UnsetType = UNSET
-    cost_microusd: MicroUsd | UnsetType = UNSET
-    effective_rows: int | UnsetType = UNSET
-    standard_error: Billionths | UnsetType = UNSET
-
-
-class Neighbour(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A recorded turn like this one, and how it went."""
-
-    fingerprint_id: str
-    model: str
-    similarity: Billionths
-    success: Billionths | None
-    sample_size: int
 
 
 class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from pointsman.branches.facts import read_facts
 from pointsman.branches.trace import BranchOutcome
@@ -361,19 +362,9 @@ class _Run:
             self._log.lease.fence()
             request = EvaluationRequest(self._id, stage.id, number, self._approved)
             name, outcome = self._runner.decide(stage.decision, self.context, request)
-        last = self._steps.pop()
-        self._steps.append(
-            RunStep(
-                last.number,
-                last.stage_id,
-                last.status,
-                last.message,
-                last.is_recalled,
-                name,
-                outcome.selected_labels,
-                outcome.selected_targets,
-            )
-        )
+        labels, targets = outcome.selected_labels, outcome.selected_targets
+        step = replace(self._steps[-1], evaluation_id=name, labels=labels, targets=targets)
+        self._steps[-1] = step
         return outcome
 
     def _end(self, status: RunStatus, message: str = "") -> RunReport:

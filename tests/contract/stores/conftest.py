@@ -16,7 +16,7 @@ from tests.servers import PostgresServer
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.place import Store
 from pointsman.storage.sqlite import ledger
-from pointsman.storage.sqlite.database import SqliteConnection, opened, sqlite_errors_told
+from pointsman.storage.sqlite.database import SqliteConnection, open_database, sqlite_errors_told
 from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.sqlite.ledger import SqliteLedger
 from pointsman.storage.store_url import opened_store
@@ -50,8 +50,8 @@ class MemoryPlace:
         self, schema: str, *, sync: str = "FULL", is_lean: bool = False
     ) -> SqliteConnection:
         if self._held is None:
-            self._held = opened(self.name, schema, vfs="memdb", sync=sync)
-        return opened(self.name, schema, vfs="memdb", sync=sync)
+            self._held = open_database(self.name, schema, vfs="memdb", sync=sync)
+        return open_database(self.name, schema, vfs="memdb", sync=sync)
 
     lasting = writing
 

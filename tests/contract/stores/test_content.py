@@ -57,7 +57,7 @@ def test_a_text_comes_back_as_it_was(place: Place, texts_of: Opened) -> None:
 def test_a_redacted_text_is_shown_and_never_whole(place: Place, texts_of: Opened) -> None:
     seal = kept(texts_of("redacted"))
     with closing(ContentReader(place, KEY)) as reader:
-        assert "901820" not in reader.shown(seal)
+        assert "901820" not in reader.displayed_text(seal)
         with pytest.raises(MissingSnapshot, match="redacted"):
             reader.text(seal)
 

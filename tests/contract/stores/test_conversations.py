@@ -73,7 +73,7 @@ def test_a_turn_is_open_until_it_is_closed(talks: ConversationStore) -> None:
     assert talks.turn("t") == row
     close = TurnClose("t", "completed", "p:n", "d2", Instant(5), MicroUsd(7), 9, "v1")
     talks.end_turn(close).result()
-    talks.learned("t").result()
+    talks.mark_learned("t").result()
     (found,) = talks.turns("s")
     assert (found.status, found.model, found.cost_microusd) == ("completed", "p:n", 7)
     assert (found.fingerprint, found.vector, found.is_learned) == (b"{}", b"\xff\0", True)

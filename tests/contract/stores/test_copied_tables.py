@@ -88,7 +88,7 @@ def test_a_turn_that_waits_for_a_tool_keeps_its_model_on_the_server(
 
 def test_of_every_table_it_is_said_whether_it_is_copied(postgres_url: str) -> None:
     """A table that is added later must be copied, or left out for a reason."""
-    PostgresStore(postgres_url, Path()).migrated()
+    PostgresStore(postgres_url, Path()).ensure_migrated()
     with psycopg.connect(postgres_url) as connection:
         rows = connection.execute(
             "SELECT schemaname, tablename FROM pg_tables WHERE schemaname LIKE 'pointsman%'"

@@ -255,7 +255,7 @@ def test_a_publisher_that_lost_its_right_midway_cannot_fork_the_succession(
         before = succession(reader, slow.home)
         server.lose(LEASE)
         quick.publishing().look()
-        given = quick.publishing().replaced("routing.yaml", routing("acme:two") + b"# hers\n")
+        given = quick.publishing().compile_with("routing.yaml", routing("acme:two") + b"# hers\n")
         second = quick.publish(given, "berta")
         publisher = Publisher(slow.home, slow.desk.recorder(), sources, reader, lease)
         with pytest.raises(LeaseLost):

@@ -20,7 +20,7 @@ ROLE = "clerk"
 def clerk_url(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[str]:
     """The address of a store for a user with the privileges of `docs/guide/postgresql.md`."""
     url = postgres_server.fresh()
-    PostgresStore(url, tmp_path / "nowhere").migrated()
+    PostgresStore(url, tmp_path / "nowhere").ensure_migrated()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {ROLE} LOGIN")
         rows = connection.execute(

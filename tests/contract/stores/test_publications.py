@@ -184,7 +184,7 @@ def test_one_file_replaced_rests_on_the_others_as_published(machines: Machines) 
     first, second = machines(), machines()
     first.say("acme:one")
     second.now()
-    given = second.publishing().replaced("routing.yaml", routing("acme:two").encode())
+    given = second.publishing().compile_with("routing.yaml", routing("acme:two").encode())
     second.publish(given, "berta")
     assert first.default == "acme:two"
     assert first.publishing().text("models.yaml") == MODELS.encode()

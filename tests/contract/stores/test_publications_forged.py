@@ -24,7 +24,7 @@ from pointsman.storage.policies.publications import (
     PUBLICATION_FORM,
     PUBLISHED,
     Publication,
-    announced,
+    announcement,
 )
 from pointsman.storage.sqlite.database import SQL, SqliteConnection
 from pointsman.testing import some_facts
@@ -49,7 +49,7 @@ def forge(machine: Machine, draft: Draft, seq: int = 50_000) -> None:
 
 def publication(machine: Machine, number: int, **more: object) -> Publication:
     """Give a publication like the one in force, under another number."""
-    found = machine.publishing().published
+    found = machine.publishing().newest_publication
     assert found is not None
     return replace(found.publication, number=number, previous=found.id, **more)
 
@@ -57,7 +57,7 @@ def publication(machine: Machine, number: int, **more: object) -> Publication:
 def drafts(machine: Machine, said: Publication, key: SigningKey) -> tuple[Draft, Draft]:
     """Give both entries of a publication, signed by a key."""
     made = PUBLICATION_FORM.make(said, machine.home.identity.ledger, key)
-    payload = ANNOUNCEMENT_FORM.encode(announced(made.id, said))
+    payload = ANNOUNCEMENT_FORM.encode(announcement(made.id, said))
     return snapshot_draft(made, said.at), Draft(
         PUBLISHED, f"announced-{said.number}", "", said.at, payload
     )
@@ -109,10 +109,10 @@ def test_an_entry_that_says_other_than_what_was_signed_is_not_followed(
     machine = machines()
     old = machine.say("acme:one")
     machine.say("acme:two")
-    found = machine.publishing().published
+    found = machine.publishing().newest_publication
     assert found is not None
     # An older publication, truly signed, under a newer number: nobody is led back.
-    said = replace(announced(found.id, found.publication), number=9, publication_id=old)
+    said = replace(announcement(found.id, found.publication), number=9, publication_id=old)
     payload = ANNOUNCEMENT_FORM.encode(said)
     forge(machine, Draft(PUBLISHED, "back", "", found.publication.at, payload))
     assert machine.default == "acme:two"
@@ -153,7 +153,7 @@ def test_a_policy_whose_bytes_were_changed_leaves_the_one_before_in_force_whole(
     # Who had it before it was changed keeps it, and can go on from it.
     machine.publishing().reload()
     assert machine.now().origin.number == 2
-    given = machine.publishing().replaced("routing.yaml", routing("acme:one").encode())
+    given = machine.publishing().compile_with("routing.yaml", routing("acme:one").encode())
     machine.publish(given, "anna")
     assert machine.now().origin.number == machines().now().origin.number == 3
 

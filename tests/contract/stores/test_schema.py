@@ -51,7 +51,7 @@ def opened(url: str) -> PostgresStore:
 
 
 def migrate_to(url: str, known: list[Migration]) -> list[str]:
-    with closing(opened(url).connected("pointsman")) as connection:
+    with closing(opened(url).connect("pointsman")) as connection:
         return migrate(connection.raw, "here", steps=("pre", "post"), known=known)
 
 
@@ -66,7 +66,7 @@ def test_a_migrated_schema_is_that_of_a_fresh_one(postgres_server: PostgresServe
     every = migrations()
     for count in range(1, len(every) + 1):
         assert len(migrate_to(step_by_step, every[:count])) == 1
-    opened(at_once).migrated()
+    opened(at_once).ensure_migrated()
     assert catalogue(step_by_step) == catalogue(at_once)
     assert len(catalogue(at_once)) > 150
     assert migrate_to(at_once, every) == []
@@ -76,7 +76,7 @@ def test_a_migrated_schema_is_that_of_a_fresh_one(postgres_server: PostgresServe
 
 def test_vectors_come_with_the_extension(postgres_url: str) -> None:
     """A server that gets pgvector later gets the same tables, with what was recorded before."""
-    opened(postgres_url).migrated()
+    opened(postgres_url).ensure_migrated()
     whole = catalogue(postgres_url)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("SET search_path = pointsman_patterns")
@@ -115,7 +115,7 @@ def test_a_step_that_fails_leaves_nothing(postgres_url: str) -> None:
 
 def test_every_table_of_a_home_is_copied(tmp_path: Path, postgres_url: str) -> None:
     """A column that one side has and the list of a copy lacks would be lost without a word."""
-    opened(postgres_url).migrated()
+    opened(postgres_url).ensure_migrated()
     listed = {(each.place, each.name): set(each.columns) for each in (CONTENTS, *TABLES)}
     with psycopg.connect(postgres_url) as connection:
         rows = connection.execute(
@@ -143,7 +143,7 @@ def _columns(folder: Path, place: str, name: str) -> set[str]:
 def test_a_store_that_is_dropped_keeps_no_connection(postgres_server: PostgresServer) -> None:
     """At once: whoever opens many in a row would use up the server's connections otherwise."""
     url = postgres_server.fresh()
-    opened(url).migrated()
+    opened(url).ensure_migrated()
     gc.disable()
     try:
         for _ in range(5):

@@ -290,7 +290,7 @@ def test_a_database_that_is_behind_says_what_it_lacks(
     open_home(tmp_path)
     every = module.migrations()
     store = PostgresStore(postgres_url, tmp_path / "checkpoints")
-    with closing(store.connected("pointsman")) as connection:
+    with closing(store.connect("pointsman")) as connection:
         migrate(connection.raw, "here", known=every[:3])
     _, state = run("store", "check", store=postgres_url, code=1)
     assert state["pending"] == [each.name for each in every[3:]]

@@ -7,7 +7,7 @@ import pytest
 from pointsman.access import budgets as module
 from pointsman.access.budgets import LAPSED_KEPT, RESERVED_FOR, Budgets, Refused, Reservation
 from pointsman.access.caps import Account, Cap, Each, Owners, Per, caps_of, is_counted, windows_at
-from pointsman.access.charges import Quote, quoted
+from pointsman.access.charges import Quote, quote_call
 from pointsman.access.spent import Spent
 from pointsman.kernel.instant import DAY, SECOND, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
@@ -41,7 +41,7 @@ class Pages:
 
 
 def costing(amount: int) -> Quote:
-    return quoted("p:m", PRICE, "prices-1", amount, 0)
+    return quote_call("p:m", PRICE, "prices-1", amount, 0)
 
 
 def cap(limit: int, per: Per = "day", each: Each = "all") -> Cap:
@@ -156,7 +156,7 @@ def test_standings_tell_the_limit_too() -> None:
 
 def test_a_call_of_unknown_price_is_refused_under_a_budget_and_flagged_without() -> None:
     budgets = Budgets(Pages())
-    unknown = quoted("p:m", None, "prices-1", 10, 10)
+    unknown = quote_call("p:m", None, "prices-1", 10, 10)
     found = budgets.reserve(OWNERS, unknown, [cap(100)], NOW)
     assert isinstance(found, Refused)
     assert found.message.endswith("what this call costs is unknown")

@@ -8,9 +8,9 @@ from pointsman.access.charges import (
     Charge,
     Quote,
     Tokens,
-    charged,
+    charge_call,
     is_absurd,
-    quoted,
+    quote_call,
 )
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
@@ -28,7 +28,7 @@ FREE = Price(*(MicroUsd(0),) * 4)
 
 
 def quote(price: Price | None = PRICE, inputs: int = 1_000, outputs: int = 1_000) -> Quote:
-    return quoted("p:m", price, "v1", inputs, outputs)
+    return quote_call("p:m", price, "v1", inputs, outputs)
 
 
 class Wrong(Struct, frozen=True):
@@ -48,7 +48,7 @@ def test_a_quote_is_input_at_its_dearest_and_the_longest_answer() -> None:
 @pytest.mark.parametrize("price", [None, Price(input=MicroUsd(1)), Price(output=MicroUsd(1))])
 def test_an_unknown_price_is_unknown_not_free(price: Price | None) -> None:
     assert quote(price).amount_microusd is None
-    assert charged(quote(price), Usage(10, 10)).cost_microusd is None
+    assert charge_call(quote(price), Usage(10, 10)).cost_microusd is None
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_an_answer_is_bounded_by_request_model_or_default(
     ],
 )
 def test_cached_tokens_are_counted_at_their_prices(usage: Usage, cost: int) -> None:
-    charge = charged(quote(), usage)
+    charge = charge_call(quote(), usage)
     assert (charge.cost_microusd, charge.is_estimated) == (cost, False)
 
 
 def test_an_unknown_cache_price_counts_as_plain_input_and_is_flagged() -> None:
-    charge = charged(quote(NO_CACHE), Usage(100, 0, 500, 400))
+    charge = charge_call(quote(NO_CACHE), Usage(100, 0, 500, 400))
     assert (charge.cost_microusd, charge.is_estimated) == (3_000, True)
-    assert not charged(quote(NO_CACHE), Usage(100, 0)).is_estimated
+    assert not charge_call(quote(NO_CACHE), Usage(100, 0)).is_estimated
 
 
 @pytest.mark.parametrize(
@@ -115,24 +115,24 @@ def test_an_unknown_cache_price_counts_as_plain_input_and_is_flagged() -> None:
 def test_usage_that_is_missing_or_cannot_be_true_is_charged_by_the_estimate(
     usage: Usage | None,
 ) -> None:
-    assert charged(quote(), usage) == Charge(
+    assert charge_call(quote(), usage) == Charge(
         Tokens(1_000, 1_000), MicroUsd(18_750), is_estimated=True
     )
 
 
 def test_a_dear_but_believable_answer_is_charged_as_told() -> None:
-    charge = charged(quote(inputs=10, outputs=10), Usage(2_000, 1_000))
+    charge = charge_call(quote(inputs=10, outputs=10), Usage(2_000, 1_000))
     assert (charge.cost_microusd, charge.is_estimated) == (21_000, False)
 
 
 def test_what_is_free_costs_nothing_however_much_is_used() -> None:
-    assert charged(quote(FREE), Usage(10_000_000, 10_000_000)).cost_microusd == 0
-    assert charged(quote(FREE), None).cost_microusd == 0
+    assert charge_call(quote(FREE), Usage(10_000_000, 10_000_000)).cost_microusd == 0
+    assert charge_call(quote(FREE), None).cost_microusd == 0
 
 
 def test_a_bill_out_of_all_proportion_is_charged_and_raises_an_alarm() -> None:
     used = Usage(10, 1_000_000)
-    charge = charged(quote(), used)
+    charge = charge_call(quote(), used)
     assert charge == Charge(Tokens(10, 1_000_000), MicroUsd(15_000_030), is_estimated=False)
     assert is_absurd(quote(), used, charge.cost_microusd)
 

@@ -25,7 +25,7 @@ from pointsman.access.keys import (
     principal,
     read_key,
     state_of,
-    tightened,
+    tighten_privacy,
     token_digest,
 )
 from pointsman.errors import IntegrityFailure, NotAuthenticated, NotPermitted
@@ -211,10 +211,10 @@ def test_a_credential_is_found_where_either_vendors_clients_put_it(
 
 
 def test_privacy_may_only_be_tightened() -> None:
-    assert tightened("auto", ["local", None]) == "local"
-    assert tightened("cloud", [None, "local"]) == "local"
-    assert tightened("local", ["auto", "cloud"]) == "local"
-    assert tightened("auto", ["cloud", "auto"]) == "auto"
+    assert tighten_privacy("auto", ["local", None]) == "local"
+    assert tighten_privacy("cloud", [None, "local"]) == "local"
+    assert tighten_privacy("local", ["auto", "cloud"]) == "local"
+    assert tighten_privacy("auto", ["cloud", "auto"]) == "auto"
 
 
 def test_a_key_is_live_revoked_or_expired() -> None:

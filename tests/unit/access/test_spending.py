@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pointsman.access.book import HomeBook
 from pointsman.access.budgets import Budgets, Reservation
 from pointsman.access.caps import Cap, Owners
-from pointsman.access.charges import quoted
+from pointsman.access.charges import quote_call
 from pointsman.access.spent import (
     SPENT_FORM,
     Spent,
@@ -229,7 +229,7 @@ def test_a_disk_that_takes_nothing_loses_nothing(
 ) -> None:
     monkeypatch.setattr(module, "FLUSH_S", 0.2)
     monkeypatch.setattr(module, "LINGER_S", 0.01)
-    monkeypatch.setattr(store, "_put", _full)
+    monkeypatch.setattr(store, "_add_spent", _full)
     store.add(spend_key(SPENT), spend_amounts(SPENT))
     with pytest.raises(LedgerUnavailable, match="full"):
         store.flush()
@@ -354,6 +354,6 @@ def test_budgets_hold_across_a_restart(home: Home) -> None:
             budgets = Budgets(book)
             found = [each.left_microusd for each in budgets.left(OWNERS, caps, NOW)]
             assert tuple(found) == left
-            held = budgets.reserve(OWNERS, quoted("p:m", price, "v1", 30, 0), caps, NOW)
+            held = budgets.reserve(OWNERS, quote_call("p:m", price, "v1", 30, 0), caps, NOW)
             assert isinstance(held, Reservation)
             budgets.settle(held, Usage(30, 0))

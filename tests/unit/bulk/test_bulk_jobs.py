@@ -81,7 +81,7 @@ def bulk(home: Path) -> Iterator[tuple[Pointsman, BulkJobs]]:
 
 
 def found(jobs: BulkJobs, job: str) -> Any:
-    return msgspec.json.decode(jobs.store.found(job))
+    return msgspec.json.decode(jobs.store.result(job))
 
 
 def test_a_bulk_replay_finds_every_decision_identical(jobs: BulkJobs) -> None:

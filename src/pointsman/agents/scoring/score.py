@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pointsman.agents.codes import DepthReason, ReasonTag
 from pointsman.agents.compiled import RosterRow
@@ -203,7 +204,7 @@ def depth_of(config: RouterConfig, mind: MindView) -> DepthTrace:
 
 def without_depth(depth: DepthTrace, reason: DepthReason) -> DepthTrace:
     """Return a depth of 0, regardless of attention."""
-    return DepthTrace(depth.base_depth, depth.attention_gain, depth.depth_multiplier, 0, reason)
+    return replace(depth, depth=0, reason=reason)
 
 
 def tokens_of(config: RouterConfig, mind: MindView) -> TokenTrace:
@@ -220,11 +221,4 @@ def tokens_of(config: RouterConfig, mind: MindView) -> TokenTrace:
 
 def without_tokens(tokens: TokenTrace) -> TokenTrace:
     """Return the budget where no agent takes the job."""
-    return TokenTrace(
-        tokens.token_budget,
-        tokens.share,
-        tokens.computed,
-        tokens.min_token_floor,
-        0,
-        tokens.is_budget_below_floor,
-    )
+    return replace(tokens, allocated=0)

@@ -61,7 +61,7 @@ class _ExportWorker:
         self._folder, self._first_day = Path(given.target), given.since // DAY
         self._ledger = LedgerReader(home.database)
         self._content = ContentReader(home.content, home.content_key())
-        self._texts = self._content.shown if given.has_text else None
+        self._texts = self._content.displayed_text if given.has_text else None
 
     def close(self) -> None:
         self._ledger.close()

@@ -34,8 +34,8 @@ from pointsman.storage.policies.settings import Settings
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.sharing import WaitingTurn
 from pointsman.storage.stores.entries import LedgerReader
-from pointsman.turns.facts import BudgetLeft, Health
-from pointsman.turns.registry.provider_state import Thresholds
+from pointsman.turns.facts import BudgetLeft
+from pointsman.turns.registry.provider_state import Health, Thresholds
 from pointsman.turns.registry.trials import TRIED_FOR_S
 from pointsman.version import VERSION
 

@@ -43,7 +43,7 @@ from pointsman.recording.ruling import Ruling, policies_in_force
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
 from pointsman.storage.writer.durability import Durability
-from pointsman.turns.learning.exploring import was_explored
+from pointsman.turns.chain.exploring import was_explored
 from pointsman.version import VERSION
 
 MOST_WAITING: Final = 64

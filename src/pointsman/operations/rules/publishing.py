@@ -27,9 +27,9 @@ from pointsman.storage.policies.publications import (
     Publication,
     Published,
     Succession,
-    announced,
+    announcement,
+    load_snapshot,
     succession,
-    trusted,
 )
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader
@@ -108,7 +108,7 @@ class Publisher:
             changed=_changed_files(before.newest, given),
         )
         name = self._record_snapshot(PUBLICATION_FORM, said, at)
-        payload = ANNOUNCEMENT_FORM.encode(announced(name, said))
+        payload = ANNOUNCEMENT_FORM.encode(announcement(name, said))
         # INVARIANT: the lease was held since the succession was read, or nothing is announced. It
         # may be lost with a connection, and then taken by another publisher.
         entry = Draft(PUBLISHED, self._ids.new_id(), name, at, payload)
@@ -122,7 +122,7 @@ class Publisher:
         """Record a snapshot unless it is there, and signed."""
         name, ledger = form.id(value), self._home.identity.ledger
         try:
-            trusted(self._reader, form, name, ledger, self._home.keys)
+            load_snapshot(self._reader, form, name, ledger, self._home.keys)
         except (ReplayError, ValueError):
             made = form.make(value, ledger, self._recorder.key)
             self._recorder.append(snapshot_draft(made, at)).result()

@@ -88,13 +88,13 @@ class StoreCopy:
         """Keep writers out on both sides; raise where the target may not be written."""
         if not self.source.database.exists():
             raise StoreRefused("there is no ledger to copy", where=str(self.source.path))
-        self.target.migrated()
+        self.target.ensure_migrated()
         with ExitStack() as stack:
             ledger = stack.enter_context(closing(LedgerReader(self.source.database)))
             chains = ledger.chains()
             for name in chains:
                 stack.callback(Lease(self.source.leases, name).release)
-            holding = stack.enter_context(closing(self.target.connected("pointsman_ledger")))
+            holding = stack.enter_context(closing(self.target.connect("pointsman_ledger")))
             self._check_ledger(holding)
             for name in chains:
                 if not is_leased(holding, f"chain/{name}"):
@@ -106,7 +106,7 @@ class StoreCopy:
 
     def run(self, at: Instant, progress: Progress | None = None) -> None:
         """Copy the rows that are not there yet."""
-        with closing(self.target.connected("pointsman")) as mark:
+        with closing(self.target.connect("pointsman")) as mark:
             mark.execute(_BEGAN, (self.source.identity.ledger, at))
         self._copy_ledger(progress)
         self._copy_texts()
@@ -117,7 +117,7 @@ class StoreCopy:
 
     def finish(self, at: Instant) -> None:
         """Note that everything was copied and proved."""
-        with closing(self.target.connected("pointsman")) as mark:
+        with closing(self.target.connect("pointsman")) as mark:
             mark.execute(
                 "UPDATE copies SET finished_us = ? WHERE ledger = ?",
                 (at, self.source.identity.ledger),
@@ -151,7 +151,7 @@ class StoreCopy:
 
     def _used_table(self) -> str:
         """Name a table of the target that has rows though no copy began there."""
-        with closing(self.target.connected("pointsman", is_reading=True)) as marks:
+        with closing(self.target.connect("pointsman", is_reading=True)) as marks:
             own = (self.source.identity.ledger,)
             if marks.execute("SELECT 1 FROM copies WHERE ledger = ?", own).get:
                 return ""
@@ -171,7 +171,7 @@ class StoreCopy:
             )
         own = {name: ledger.size(number) for name, number in chains.items()}
         is_ahead = any(size > own.get(name, 0) for name, size in sizes.items())
-        with closing(self.target.connected("pointsman", is_reading=True)) as marks:
+        with closing(self.target.connect("pointsman", is_reading=True)) as marks:
             row = marks.execute(
                 "SELECT finished_us FROM copies WHERE ledger = ?", (self.source.identity.ledger,)
             ).fetchone()
@@ -199,7 +199,7 @@ class StoreCopy:
         with (
             closing(LedgerReader(self.source.database)) as ledger,
             closing(self.source.database.reading()) as rows,
-            closing(self.target.connected("pointsman_ledger")) as target,
+            closing(self.target.connect("pointsman_ledger")) as target,
         ):
             chains = ledger.chains()
             with target.transaction():
@@ -254,7 +254,7 @@ class StoreCopy:
             return
         with (
             closing(self.source.content.reading()) as source,
-            closing(self.target.connected("pointsman_content")) as target,
+            closing(self.target.connect("pointsman_content")) as target,
         ):
             rows = iter(CONTENTS.read(source))
             for part in iter(lambda: [*islice(rows, TEXTS)], []):
@@ -266,7 +266,7 @@ class StoreCopy:
         place = self.source.place(name)
         tables = [each for each in TABLES if each.place == name]
         with ExitStack() as stack:
-            target = stack.enter_context(closing(self.target.connected(f"pointsman_{name}")))
+            target = stack.enter_context(closing(self.target.connect(f"pointsman_{name}")))
             source = None
             if place.exists():
                 source = stack.enter_context(closing(place.reading()))
@@ -284,7 +284,7 @@ class StoreCopy:
     def _copy_waiting_turns(self) -> None:
         """Put turns that wait for a tool where replicas look for them: each keeps its model."""
         with (
-            closing(self.target.connected("pointsman_shared")) as target,
+            closing(self.target.connect("pointsman_shared")) as target,
             target.transaction(),
         ):
             target.execute("DELETE FROM turns")

@@ -15,7 +15,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.policies.settings import Settings, read_settings
 from pointsman.storage.postgres.migrations import Step, migrate, migrations, pending
 from pointsman.storage.postgres.place import PostgresStore
-from pointsman.storage.redis.connection import chosen_redis, opened_redis, shown
+from pointsman.storage.redis.connection import chosen_redis, opened_redis, url_without_password
 from pointsman.storage.redis.eviction import eviction_of
 from pointsman.storage.store_url import SETTINGS
 
@@ -46,7 +46,7 @@ class MigrationResult(Struct, frozen=True):
 
 def migrate_store(store: PostgresStore, steps: tuple[Step, ...]) -> MigrationResult:
     """Make the changes of these steps; vectors also where the extension came later."""
-    with closing(store.connected("pointsman")) as connection:
+    with closing(store.connect("pointsman")) as connection:
         made = migrate(connection.raw, store.shown, steps=steps)
         left = [each.name for each in pending(connection.raw, migrations(), store.shown)]
         has_vectors = False
@@ -65,9 +65,9 @@ def check_redis(home: Home) -> Iterator[tuple[str, str]]:
             found = eviction_of(redis)
     except (RedisUnavailable, RedisNotInstalled) as error:
         hint = error.hint or "start it, or correct the URL: calls under a cap are refused meanwhile"
-        yield f"{error.message} ({shown(url)})", hint
+        yield f"{error.message} ({url_without_password(url)})", hint
     else:
-        yield f"{found.told} ({shown(url)})", found.hint
+        yield f"{found.summary} ({url_without_password(url)})", found.hint
 
 
 def _settings(home: Home) -> Settings:
@@ -79,7 +79,7 @@ def _settings(home: Home) -> Settings:
 
 
 def _read_state(home: Home, store: PostgresStore) -> StoreState:
-    with closing(store.connected("pointsman", is_reading=True)) as connection:
+    with closing(store.connect("pointsman", is_reading=True)) as connection:
         known = migrations()
         lacking = [each.name for each in pending(connection.raw, known, store.shown)]
         done = [each.name for each in known if each.name not in lacking]
@@ -98,7 +98,7 @@ def _read_state(home: Home, store: PostgresStore) -> StoreState:
         ledger=own,
         is_own=own in {"", home.identity.ledger},
         sizes=sizes_of(home),
-        settings=(*store.examined(), *check_redis(home)),
+        settings=(*store.examine(), *check_redis(home)),
         connections=int(used),
         most_connections=int(most),
         has_vectors=has_vectors,

@@ -54,7 +54,7 @@ class Action(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def action_problems(action: Action, document: Document, at: Path) -> Iterator[Problem]:
-    """Give what a schema cannot say about an action."""
+    """Return what a schema cannot say about an action."""
     if len(action.kinds) != 1:
         message = "an action has exactly one of `shell`, `http` and `python`"
         yield document.problem(at, Code.INVALID_VALUE, message)
@@ -65,7 +65,7 @@ def action_problems(action: Action, document: Document, at: Path) -> Iterator[Pr
 
 
 def value_problems(given: object, document: Document, at: Path) -> Iterator[Problem]:
-    """Give what is wrong with the templates inside a value."""
+    """Return the problems with the templates inside a value."""
     if isinstance(given, str):
         yield from template_problems(given, document, at)
     elif isinstance(given, list | tuple):
@@ -77,7 +77,7 @@ def value_problems(given: object, document: Document, at: Path) -> Iterator[Prob
 
 
 def template_problems(text: str, document: Document, at: Path) -> Iterator[Problem]:
-    """Give what is wrong with a text that may be a template."""
+    """Return the problems with a text that may be a template."""
     if not is_template(text):
         return
     try:

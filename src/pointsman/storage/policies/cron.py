@@ -29,7 +29,7 @@ class Cron(Struct, frozen=True):
     is_any_weekday: bool
 
     def next_after(self, instant: Instant) -> Instant | None:
-        """Give the first minute meant after an instant; None where there is none in eight years."""
+        """Return the first minute due after an instant; None for none within eight years."""
         at = Instant((instant // MINUTE + 1) * MINUTE)
         last = at + MOST_DAYS * DAY
         while at < last:

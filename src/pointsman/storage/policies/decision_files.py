@@ -77,13 +77,13 @@ class DecisionsInForce:
         return tuple(problem for file in self.invalid for problem in file.problems)
 
     def problems_of(self, decision_id: str) -> tuple[Problem, ...]:
-        """Give what is wrong with the file a decision stands in."""
+        """Return the problems with the file a decision stands in."""
         source = self.sources.get(decision_id)
         return tuple(p for file in self.invalid if file.name == source for p in file.problems)
 
 
 def policy_of(decision: Decision) -> BranchPolicy:
-    """Give the policy a decision is recorded under: itself, so that others may change freely."""
+    """Return the policy a decision is recorded under: itself, so that others may change freely."""
     return BranchPolicy((decision,))
 
 
@@ -99,14 +99,14 @@ class DecisionFiles:
         self._lock = threading.RLock()
 
     def current(self) -> DecisionsInForce:
-        """Give what is in force; an edited file counts from the next call on."""
+        """Return what is in force; an edited file counts from the next call on."""
         with self._lock:
             workflows = [
-                (name, self._workflows.loaded(name, (), read_workflow, None))
+                (name, self._workflows.load(name, (), read_workflow, None))
                 for name in self._workflows.names()
             ]
             sensors = [
-                self._sensors.loaded(name, (), read_sensors, NO_SENSORS)
+                self._sensors.load(name, (), read_sensors, NO_SENSORS)
                 for name in self._sensors.names()
             ]
             files = self._read(_targets([each for _, each in workflows], sensors))
@@ -120,7 +120,7 @@ class DecisionFiles:
         taken: tuple[str, ...] = ()
         for name in self._decisions.names():
             read = partial(read_policy, targets=targets, taken=taken)
-            loaded = self._decisions.loaded(name, (targets, taken), read, _NOTHING)
+            loaded = self._decisions.load(name, (targets, taken), read, _NOTHING)
             taken += tuple(each.id for each in loaded.value.every)
             found.append((name, loaded))
         return found
@@ -145,10 +145,10 @@ class YamlFolder(Generic[T]):
             if each.suffix in {".yaml", ".yml"} and not each.name.startswith(".")
         )
 
-    def loaded(
+    def load(
         self, name: str, rests_on: object, parse: Callable[[bytes, str], T], default: T
     ) -> Loaded[T]:
-        """Give a file; judged anew where what it rests on is another."""
+        """Return a file; judged anew where what it rests on is another."""
         known = self._files.get(name)
         if known is None or known[0] != rests_on:
             path = self._path / name

@@ -66,7 +66,7 @@ class LedgerPolicies(PolicyFiles):
         self._shown: tuple[InForce, Loaded[Settings], tuple[Refused, ...], InForce] | None = None
 
     def in_force(self) -> InForce:
-        """Give the policy in force: the one published last, as far as this process has looked."""
+        """Return the policy in force: the one published last, as far as this process has looked."""
         if not self.is_followed and self._is_due():
             self.look()
         return self._now()
@@ -80,32 +80,32 @@ class LedgerPolicies(PolicyFiles):
         return self.in_force()
 
     def text(self, name: str) -> bytes | None:
-        """Give the text of a policy file in force; None where there is none."""
-        found = self.published
+        """Return the text of a policy file in force; None where there is none."""
+        found = self.newest_publication
         if found is None or name not in PUBLISHED_FILES:
             return super().text(name)
         text = found.publication.files.get(name)
         return None if text is None else text.encode()
 
     @property
-    def published(self) -> Published | None:
+    def newest_publication(self) -> Published | None:
         """The publication in force."""
         return self._told.newest
 
     def on_disk(self) -> InForce:
-        """Give what the files of this machine would put in force."""
+        """Return what the files of this machine would put in force."""
         return super().in_force()
 
     def candidate(self) -> Candidate:
         """Compile the files of this machine, to be published in the place of what is in force."""
         self.look()
-        return self._compiled(self._texts(None), self._told.over)
+        return self._compile(self._texts(None), self._told.over)
 
-    def replaced(self, name: str, text: bytes) -> Candidate:
+    def compile_with(self, name: str, text: bytes) -> Candidate:
         """Compile what is in force with another text for one of its files."""
         # One look at it: two publications must not be mixed.
         told = self._told
-        return self._compiled({**self._texts(told.newest), name: text}, told.over)
+        return self._compile({**self._texts(told.newest), name: text}, told.over)
 
     def _texts(self, found: Published | None) -> dict[str, bytes]:
         if found is not None:
@@ -113,7 +113,7 @@ class LedgerPolicies(PolicyFiles):
         texts = {name: super(LedgerPolicies, self).text(name) for name in PUBLISHED_FILES}
         return {name: text for name, text in texts.items() if text is not None}
 
-    def _compiled(self, texts: dict[str, bytes], over: str) -> Candidate:
+    def _compile(self, texts: dict[str, bytes], over: str) -> Candidate:
         return candidate(texts, over, self.prices, self._kinds, self._user_home)
 
     def look(self) -> bool:
@@ -125,7 +125,7 @@ class LedgerPolicies(PolicyFiles):
             is_first, self._looked_at = self._looked_at is None, time.monotonic()
             try:
                 with told_errors(self._home.database):
-                    is_new = self._looked()
+                    is_new = self._look_again()
             except LedgerError as error:
                 self._let_go()
                 self.trouble = error.message
@@ -143,7 +143,7 @@ class LedgerPolicies(PolicyFiles):
         with self._looking:
             self._let_go()
 
-    def _looked(self) -> bool:
+    def _look_again(self) -> bool:
         if self._reader is None:
             if not self._home.database.exists():
                 return False
@@ -152,7 +152,7 @@ class LedgerPolicies(PolicyFiles):
         if count == self._count:
             return False
         found = succession(self._reader, self._home)
-        before, known = self._told, self.published
+        before, known = self._told, self.newest_publication
         newest = found.newest
         if known is not None and (
             newest is None or newest.publication.number < known.publication.number
@@ -175,7 +175,7 @@ class LedgerPolicies(PolicyFiles):
             return self._put_together()
 
     def _put_together(self) -> InForce:
-        """Give what is in force, with what is wrong around it; the same while nothing changes."""
+        """Return what is in force, with what is wrong around it; the same while nothing changes."""
         settings = self._settings.current()
         base, refused = self._held or self.on_disk(), self._told.refused
         last = self._shown

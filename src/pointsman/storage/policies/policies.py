@@ -144,7 +144,7 @@ class PolicyFiles:
         self._lock = threading.RLock()
 
     def settings(self) -> Loaded[Settings]:
-        """Give the settings in force."""
+        """Return the settings in force."""
         with self._lock:
             return self._settings.current()
 
@@ -173,11 +173,11 @@ class PolicyFiles:
             return self._together(models, self._routing_for(models).reload())
 
     def on_disk(self) -> InForce:
-        """Give what the files of this machine say, whether they are in force or not."""
+        """Return what the files of this machine say, whether they are in force or not."""
         return self.in_force()
 
     def text(self, name: str) -> bytes | None:
-        """Give the text of a policy file; None where there is none."""
+        """Return the text of a policy file; None where there is none."""
         path = self.path / name
         return path.read_bytes() if path.exists() else None
 
@@ -185,7 +185,7 @@ class PolicyFiles:
         """Let go of what was opened: of files, nothing is."""
 
     def known(self, models: ModelsFile) -> dict[str, Model]:
-        """Give the registry of a models file, in the order it is written in."""
+        """Return the registry of a models file, in the order it is written in."""
         return registry(models, self.prices.price)
 
     def _together(self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]) -> InForce:
@@ -259,7 +259,7 @@ class PolicyFiles:
         self._good = good
 
     def _last_good(self) -> _Good | None:
-        """Give the last policy whose files fitted, also that of an earlier process."""
+        """Return the last policy whose files fitted, also that of an earlier process."""
         content = self._kept.load()[0] if self._good is None else None
         if content is not None:
             # What another version kept may have another form; then there is no last policy.
@@ -335,7 +335,7 @@ def _are_current(files: tuple[PolicyFile[Any], ...]) -> bool:
 
 
 def invalid_settings(settings: Loaded[Settings]) -> tuple[InvalidFile, ...]:
-    """Give what is wrong with `pointsman.yaml`."""
+    """Return the problems with `pointsman.yaml`."""
     return _invalid("pointsman.yaml", settings, stands_in=False)
 
 

@@ -112,7 +112,7 @@ class PolicyFile(Generic[T]):
         return self._is_seen and _stat_key(self._name) == self._key
 
     def kept_content(self) -> bytes:
-        """Give the last good bytes; none when there never was a file."""
+        """Return the last good bytes; none when there never was a file."""
         return self._kept.load()[0] or b""
 
     def reload(self) -> Loaded[T]:

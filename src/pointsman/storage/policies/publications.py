@@ -123,7 +123,7 @@ class Succession(Struct, frozen=True):
 
     @property
     def next_number(self) -> int:
-        """The number of the publication to come: one that nobody ever claimed, true or forged."""
+        """The number of the next publication: one that no entry claims, true or forged."""
         number = 1 if self.newest is None else self.newest.publication.number + 1
         while number in self.numbers:
             number += 1
@@ -176,7 +176,7 @@ def succession(reader: LedgerReader, home: Home) -> Succession:
     numbers = frozenset(claims)
     refused: list[Refused] = []
     for number in sorted(claims, reverse=True):
-        found, wrong = _judged(reader, home, claims[number])
+        found, wrong = _choose_valid(reader, home, claims[number])
         refused += wrong
         if found is not None:
             # What cannot be read has no number: it is told until another is published after it.
@@ -185,15 +185,15 @@ def succession(reader: LedgerReader, home: Home) -> Succession:
     return Succession(None, (*refused, *unread), numbers)
 
 
-def _judged(
+def _choose_valid(
     reader: LedgerReader, home: Home, claims: Sequence[tuple[Stored, Announcement]]
 ) -> tuple[Published | None, list[Refused]]:
-    """Give the one publication of a number that holds, and what is wrong with the others."""
+    """Return the one publication of a number that holds, and what is wrong with the others."""
     held: dict[ContentId, Published] = {}
     wrong: list[Refused] = []
     for stored, claim in claims:
         try:
-            found = loaded(reader, home, claim)
+            found = load_publication(reader, home, claim)
             held[claim.publication_id] = replace(found, entry_id=stored.entry.id)
         except (ReplayError, InputError, ValueError) as error:
             wrong.append(Refused(stored.entry.id, claim.number, str(error), stored.entry.at))
@@ -205,24 +205,24 @@ def _judged(
     return next(iter(held.values()), None), wrong
 
 
-def loaded(reader: LedgerReader, home: Home, claim: Announcement) -> Published:
+def load_publication(reader: LedgerReader, home: Home, claim: Announcement) -> Published:
     """Load a publication and all that it names, or raise: never a part of it."""
     keys = (home.identity.ledger, home.keys)
-    found = trusted(reader, PUBLICATION_FORM, claim.publication_id, *keys)
-    if announced(claim.publication_id, found) != claim:
+    found = load_snapshot(reader, PUBLICATION_FORM, claim.publication_id, *keys)
+    if announcement(claim.publication_id, found) != claim:
         raise IntegrityFailure(f"publication `{claim.publication_id}` says other than its entry")
     text = found.files.get(MODELS)
     return Published(
         claim.publication_id,
         found,
-        trusted(reader, POLICY_FORM, found.policy_id, *keys),
-        trusted(reader, placement.POLICY_FORM, found.placement_id, *keys),
+        load_snapshot(reader, POLICY_FORM, found.policy_id, *keys),
+        load_snapshot(reader, placement.POLICY_FORM, found.placement_id, *keys),
         NO_MODELS if text is None else read_models(text.encode(), MODELS),
     )
 
 
-def announced(name: ContentId, publication: Publication) -> Announcement:
-    """Give what the entry of a publication says."""
+def announcement(name: ContentId, publication: Publication) -> Announcement:
+    """Return what the entry of a publication says."""
     return Announcement(
         name,
         publication.number,
@@ -234,7 +234,7 @@ def announced(name: ContentId, publication: Publication) -> Announcement:
     )
 
 
-def trusted(
+def load_snapshot(
     reader: LedgerReader, form: SnapshotForm[T], name: str, ledger: str, keys: Sequence[VerifyKey]
 ) -> T:
     """Load a snapshot by its id; a forged row under the same id does not hide the true one."""

@@ -115,7 +115,7 @@ def read_sensors(text: bytes, source: str) -> SensorsFile:
 
 
 def check_sensors(sensors: Iterable[Sensor], decisions: Mapping[str, Decision]) -> list[str]:
-    """Give what is wrong between sensors and decisions: every branch needs something to run."""
+    """Return the problems between sensors and decisions: every branch needs something to run."""
     return [f"`{each.id}`: {text}" for each in sensors for text in _unrunnable(each, decisions)]
 
 

@@ -25,7 +25,7 @@ class SensorsInForce(Struct, frozen=True):
         return tuple(problem for file in self.invalid for problem in file.problems)
 
     def sensor(self, name: str) -> Sensor:
-        """Give a sensor by its id."""
+        """Return a sensor by its id."""
         found = next((each for each in self.sensors if each.id == name), None)
         if found is None:
             near = nearest(name, [each.id for each in self.sensors])
@@ -41,11 +41,11 @@ class SensorFiles:
         self._folder: YamlFolder[SensorsFile] = YamlFolder(home, SENSORS, is_kept=is_kept)
 
     def current(self) -> SensorsInForce:
-        """Give the sensors in force; of two with one id the first counts."""
+        """Return the sensors in force; of two with one id the first counts."""
         found: dict[str, Sensor] = {}
         invalid: list[InvalidFile] = []
         for name in self._folder.names():
-            loaded = self._folder.loaded(name, (), read_sensors, NO_SENSORS)
+            loaded = self._folder.load(name, (), read_sensors, NO_SENSORS)
             if loaded.problems:
                 stands_in = loaded.using_last_known_good
                 invalid.append(InvalidFile(f"{SENSORS}/{name}", loaded.problems, stands_in))

@@ -69,7 +69,7 @@ class McpServer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def tool_problems(settings: ToolSettings, document: Document) -> Iterator[Problem]:
-    """Give what is wrong with `tools` beyond its form."""
+    """Return the problems with `tools` beyond its form."""
     seen: dict[str, str] = {}
     lists = (("allow", settings.allow), ("ask", settings.ask), ("deny", settings.deny))
     for key, names in lists:
@@ -94,7 +94,7 @@ def _name_problems(name: str, document: Document, at: Path) -> Iterator[Problem]
 
 
 def server_problems(servers: dict[str, McpServer], document: Document) -> Iterator[Problem]:
-    """Give what is wrong with `mcp_servers` beyond its form."""
+    """Return the problems with `mcp_servers` beyond its form."""
     for name, server in servers.items():
         at: Path = ("mcp_servers", name)
         if not _SERVER_NAME.fullmatch(name) or len(name) > _LONGEST_NAME or "__" in name:

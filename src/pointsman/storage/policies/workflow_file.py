@@ -61,7 +61,7 @@ class Workflow(Struct, frozen=True, forbid_unknown_fields=True):
         return self.start or self.stages[0].id
 
     def stage(self, name: str) -> Stage | None:
-        """Give a stage by its id."""
+        """Return a stage by its id."""
         return next((each for each in self.stages if each.id == name), None)
 
 
@@ -94,7 +94,7 @@ def check_targets(
 
 
 def possible_targets(decision: Decision) -> tuple[str, ...]:
-    """Give every target a decision can lead to, each once, as they are written."""
+    """Return every target a decision can lead to, each once, as they are written."""
     guarded = [each.escalation_target for each in decision.guardrails]
     named = [each.target for each in decision.cases] + [decision.default_target]
     return tuple(dict.fromkeys([*named, *(each for each in guarded if each is not None)]))

@@ -42,12 +42,12 @@ class PostgresCheckpoints:
 
     def chains(self) -> list[str]:
         """Name the chains that have checkpoints, whether or not the database knows them."""
-        with _looked(self._looking) as connection:
+        with _connection(self._looking) as connection:
             kept = chains_with_notes(connection)
         return sorted({*kept, *chains_with_checkpoints(self._root)})
 
     def of(self, chain: Chain) -> SharedCheckpoints:
-        """Give those of one chain."""
+        """Return those of one chain."""
         return SharedCheckpoints(self._root, chain, self._looking)
 
 
@@ -60,15 +60,15 @@ class SharedCheckpoints(CheckpointFolder):
         self.writing: PostgresConnection | None = None
 
     def texts(self) -> tuple[list[str], str]:
-        """Give the checkpoints of both places in order; of the home, also a torn end."""
+        """Return the checkpoints of both places in order; of the home, also a torn end."""
         notes, rest = self._kept_texts()
         with self._connection() as connection:
             found = connection.execute(_NOTES, (self.chain.name,))
             shared = [str(note) for (note,) in found]
-        return merged(notes, shared), rest
+        return merge_notes(notes, shared), rest
 
     def leaves(self) -> bytes:
-        """Give the hashes of the entries that checkpoints cover."""
+        """Return the hashes of the entries that checkpoints cover."""
         with self._connection() as connection:
             return bytes(connection.execute(_LEAVES, (self.chain.name,)).get)
 
@@ -92,7 +92,7 @@ class SharedCheckpoints(CheckpointFolder):
         if self.writing is not None:
             yield self.writing
             return
-        with _looked(self._looking) as connection:
+        with _connection(self._looking) as connection:
             yield connection
 
 
@@ -104,7 +104,7 @@ def chains_with_notes(connection: PostgresConnection) -> list[str]:
     return [str(name) for (name,) in rows]
 
 
-def merged(kept: list[str], shared: list[str]) -> list[str]:
+def merge_notes(kept: list[str], shared: list[str]) -> list[str]:
     """Put two lists of notes in one order, each note once.
 
     Two notes that claim one size both stay: one of them is not the writer's, and is found so.
@@ -114,7 +114,7 @@ def merged(kept: list[str], shared: list[str]) -> list[str]:
 
 
 @contextmanager
-def _looked(looking: Looking) -> Iterator[PostgresConnection]:
+def _connection(looking: Looking) -> Iterator[PostgresConnection]:
     connection = looking()
     try:
         yield connection

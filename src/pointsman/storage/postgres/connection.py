@@ -41,15 +41,15 @@ class Fetched:
         self._rows = iter(rows)
 
     def __iter__(self) -> Iterator[Row]:
-        """Give the rows that were not given yet."""
+        """Return the rows that were not given yet."""
         return self._rows
 
     def fetchone(self) -> Row | None:
-        """Give the next row, or nothing."""
+        """Return the next row, or nothing."""
         return next(self._rows, None)
 
     def fetchall(self) -> list[Row]:
-        """Give the rows that were not given yet."""
+        """Return the rows that were not given yet."""
         return [*self._rows]
 
     @property
@@ -85,7 +85,7 @@ class PostgresConnection:
             cursor = self.raw.execute(spoken(sql), values, binary=True)
             rows = cursor.fetchall() if cursor.description is not None else ()
         except psycopg.Error as error:
-            raise told(error, self._where) from error
+            raise translate_error(error, self._where) from error
         self._count(cursor)
         return Fetched(rows)
 
@@ -97,16 +97,16 @@ class PostgresConnection:
         try:
             cursor.execute(spoken(sql), values, binary=True)
         except psycopg.Error as error:
-            raise told(error, self._where) from error
-        return self._streamed(cursor)
+            raise translate_error(error, self._where) from error
+        return self._stream(cursor)
 
-    def _streamed(self, cursor: psycopg.ServerCursor[Row]) -> Iterator[Row]:
+    def _stream(self, cursor: psycopg.ServerCursor[Row]) -> Iterator[Row]:
         try:
             while rows := cursor.fetchmany(STREAMED_ROWS):
                 yield from rows
             cursor.close()
         except psycopg.Error as error:
-            raise told(error, self._where) from error
+            raise translate_error(error, self._where) from error
         # One that is not read to its end is closed with the connection.
         self._streams.remove(cursor)
 
@@ -117,7 +117,7 @@ class PostgresConnection:
                 cursor.executemany(spoken(sql), rows)
                 self._count(cursor)
         except psycopg.Error as error:
-            raise told(error, self._where) from error
+            raise translate_error(error, self._where) from error
 
     def changes(self) -> int:
         """Count the rows that the last statement inserted, changed or removed."""
@@ -128,18 +128,18 @@ class PostgresConnection:
         return self._total
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Make what is run inside durable together, or undo it; nobody else writes meanwhile."""
+        """Make the statements run inside durable together, or undo them, as the only writer."""
         return self._transaction()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         try:
             with self.raw.transaction():
-                # As with SQLite, whoever changes a store after looking at it is alone with it.
+                # As with SQLite, a transaction that reads and then writes a store is alone with it.
                 self.raw.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(self._schema),))
                 yield
         except psycopg.Error as error:
-            raise told(error, self._where) from error
+            raise translate_error(error, self._where) from error
 
     def freeze(self) -> None:
         """See the store as it is now until the connection is closed, whatever others write."""
@@ -148,7 +148,7 @@ class PostgresConnection:
         self._frozen = True
 
     def version(self) -> int:
-        """Give a number that changes whenever somebody else has written, here or beside it."""
+        """Return a number that changes whenever another connection has written."""
         seen = str(self.execute("SELECT pg_current_snapshot()::text").get)
         return int.from_bytes(hashlib.sha256(seen.encode()).digest()[:7])
 
@@ -162,7 +162,7 @@ class PostgresConnection:
         """Leave it to the server."""
 
     def damage(self) -> str:
-        """Give the server's own complaint about the store's indexes, where it can check them."""
+        """Return the server's own complaint about the store's indexes, where it can check them."""
         if self.execute("SELECT 1 FROM pg_extension WHERE extname = 'amcheck'").get is None:
             return ""
         try:
@@ -212,13 +212,13 @@ WHERE a.amname = 'btree' AND c.relnamespace = current_schema()::regnamespace
 
 
 def lock_key(name: str) -> int:
-    """Give the number that stands for a name among the server's advisory locks."""
+    """Return the number that stands for a name among the server's advisory locks."""
     digest = hashlib.sha256(f"pointsman/{name}".encode()).digest()
     return int.from_bytes(digest[:8], signed=True)
 
 
-def told(error: psycopg.Error, where: str) -> LedgerBroken | LedgerUnavailable:
-    """Turn what the driver raises into an error that says what to do."""
+def translate_error(error: psycopg.Error, where: str) -> LedgerBroken | LedgerUnavailable:
+    """Turn an error of the driver into one that says what to do."""
     message = " ".join(str(error).split())
     if isinstance(error, _DAMAGE):
         hint = "keep a copy, then run `pointsman verify`"

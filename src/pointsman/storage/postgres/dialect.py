@@ -20,12 +20,12 @@ _BLOB = re.compile(r"\bx'([0-9a-fA-F]*)'")
 
 @cache
 def spoken(sql: str) -> str:
-    """Give a statement of SQLite in PostgreSQL's words."""
+    """Return a statement of SQLite in PostgreSQL's words."""
     own = _own_texts().get(sql)
-    return marked(own if own is not None else _BLOB.sub(r"'\\x\1'::bytea", sql))
+    return to_driver_marks(own if own is not None else _BLOB.sub(r"'\\x\1'::bytea", sql))
 
 
-def marked(sql: str) -> str:
+def to_driver_marks(sql: str) -> str:
     """Write `?` and `:name` as the driver wants them."""
     return _MARK.sub(_driver_mark, sql)
 
@@ -41,7 +41,7 @@ def _driver_mark(found: re.Match[str]) -> str:
 
 @cache
 def _own_texts() -> Mapping[str, str]:
-    """Give what is said differently, by the text that SQLite takes."""
+    """Return what is said differently, by the text that SQLite takes."""
     texts: dict[str, str] = {}
     for path in sorted(Path(__file__).parent.glob("*.sql")):
         meant = named_blocks(sql_text(path.name))

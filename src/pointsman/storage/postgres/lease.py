@@ -19,7 +19,7 @@ from pointsman.storage.writer.lease import MOST_WRITERS
 
 GONE_MS: Final = 1000
 TURN_MS: Final = 60_000
-"""How long somebody waits whose turn will come."""
+"""How long a process waits for a lease that will be released."""
 
 _TAKE: Final = """
 INSERT INTO leases (name, token) VALUES (?, nextval('lease_tokens'))
@@ -40,20 +40,20 @@ class PostgresLease:
         self._connection = opened()
         try:
             self._lock(TURN_MS if waits else 0)
-            # Waits for whoever writes under the right just now.
+            # Waits for a write under the lease that is under way.
             self._token = int(self._connection.execute(_TAKE, (name,)).get)
         except BaseException:
             self._connection.close()
             raise
 
     def fence(self) -> Fence:
-        """Give what a write must find that rests on the right, or raise `LeaseLost`."""
+        """Return what a write must find that rests on the right, or raise `LeaseLost`."""
         if not self._connection.is_alive:
             self._take_again()
         return Fence(self._name, self._token)
 
     def release(self) -> None:
-        """Give the right up."""
+        """Release the lease."""
         with suppress(LedgerError):
             self._connection.execute(_LEAVE, (self._name, self._token))
             # The server may notice only in a moment that a connection is closed.

@@ -15,7 +15,7 @@ import psycopg
 from pointsman.errors import LeaseLost, LedgerBroken, LedgerRolledBack
 from pointsman.kernel.entry import Chain, Draft, Entry
 from pointsman.storage.postgres.checkpoints import SharedCheckpoints
-from pointsman.storage.postgres.connection import PostgresConnection, is_lost, told
+from pointsman.storage.postgres.connection import PostgresConnection, is_lost, translate_error
 from pointsman.storage.postgres.lease import first_free, lease_again
 from pointsman.storage.postgres.place import PostgresPlace
 from pointsman.storage.sqlite.database import SQL
@@ -59,12 +59,12 @@ class PostgresLedger:
         return self
 
     def rows(self, chain: Chain) -> PostgresRows:
-        """Give the rows of a chain, not opened yet; the first take the lease over."""
+        """Return the rows of a chain, not opened yet; the first take the lease over."""
         leased, self._leased = self._leased, None
         return PostgresRows(self._at, self._root, chain, self._writer, leased)
 
     def release(self) -> None:
-        """Give the right up, unless it went over to the rows: it ends with them."""
+        """Release the lease, unless the rows took it over: then it ends with them."""
         if self._leased is not None:
             self._leased.close()
             self._leased = None
@@ -107,22 +107,22 @@ class PostgresRows:
             self._claim(self._connection)
 
     def size(self) -> int:
-        """Give the number that the next entry would have."""
-        return int(self._opened.execute(SQL["chain_size"], (self._number,)).get)
+        """Return the number that the next entry would have."""
+        return int(self._open_connection.execute(SQL["chain_size"], (self._number,)).get)
 
     def entries(self, first: int) -> Iterator[Entry]:
-        """Give the entries from one on, in order."""
-        rows = self._opened.execute(SQL["chain_entries"], (self._number, first))
+        """Return the entries from one on, in order."""
+        rows = self._open_connection.execute(SQL["chain_entries"], (self._number, first))
         return (Entry(*row) for row in rows)
 
     def hashes(self, first: int) -> str | None:
-        """Give the hashes from one on in hexadecimal capitals; nothing when there are none."""
-        found = self._opened.execute(SQL["chain_hashes"], (self._number, first)).get
+        """Return the hashes from one on in hexadecimal capitals; nothing when there are none."""
+        found = self._open_connection.execute(SQL["chain_hashes"], (self._number, first)).get
         return None if found is None else str(found)
 
     def stamp(self) -> bytes:
-        """Give what was signed about where the chain ends."""
-        return bytes(self._opened.execute(SQL["read_stamp"], (self._number,)).get)
+        """Return the signed end of the chain."""
+        return bytes(self._open_connection.execute(SQL["read_stamp"], (self._number,)).get)
 
     def append(
         self,
@@ -159,7 +159,7 @@ class PostgresRows:
             stamp,
             self._number,
         )
-        raw = self._opened.raw
+        raw = self._open_connection.raw
         try:
             if fence is None:
                 raw.execute(_APPENDED, values, prepare=True)
@@ -169,14 +169,14 @@ class PostgresRows:
                     raise LeaseLost(f"another process took over `{fence.name}`: nothing is written")
                 raw.execute(_APPENDED, values, prepare=True)
         except psycopg.Error as error:
-            raise told(error, str(self._place)) from error
+            raise translate_error(error, str(self._place)) from error
 
     def is_in_doubt(self, error: Exception) -> bool:
         """Tell whether the answer was lost, and with it whether the commit was made."""
         cause = error.__cause__
         return isinstance(cause, psycopg.Error) and is_lost(cause)
 
-    def moved(self) -> Chain:
+    def move(self) -> Chain:
         """Take another chain that is free: who took this one verified and signs what is in it."""
         connection = self._place.writing(SCHEMA)
         try:
@@ -206,7 +206,7 @@ class PostgresRows:
         self.close()
 
     @property
-    def _opened(self) -> PostgresConnection:
+    def _open_connection(self) -> PostgresConnection:
         if self._connection is None:
             raise LedgerBroken("the ledger is closed", where=self._chain.name)
         return self._connection

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import psycopg
 
 from pointsman.storage.connection import Row
-from pointsman.storage.postgres.connection import PostgresConnection, Raw, told
+from pointsman.storage.postgres.connection import PostgresConnection, Raw, translate_error
 
 
 def load(
@@ -30,15 +30,15 @@ def load(
     put = f"INSERT INTO {table} ({listed}) SELECT {listed} FROM loaded ORDER BY ctid"  # noqa: S608 - as above
     try:
         raw.execute(made)
-        count = _copied(raw, f"COPY loaded ({listed}) FROM STDIN", rows)
+        count = _copy_rows(raw, f"COPY loaded ({listed}) FROM STDIN", rows)
         raw.execute(f"{put} {_conflict(() if is_kept else columns, key)}")
         raw.execute("DROP TABLE loaded")
     except psycopg.Error as error:
-        raise told(error, table) from error
+        raise translate_error(error, table) from error
     return count
 
 
-def _copied(raw: Raw, sql: str, rows: Iterable[Row]) -> int:
+def _copy_rows(raw: Raw, sql: str, rows: Iterable[Row]) -> int:
     count = 0
     with raw.cursor() as cursor, cursor.copy(sql) as copy:
         for row in rows:

@@ -14,7 +14,7 @@ import psycopg
 from msgspec import Struct
 
 from pointsman.errors import LedgerUnavailable
-from pointsman.storage.postgres.connection import Raw, lock_key, told
+from pointsman.storage.postgres.connection import Raw, lock_key, translate_error
 
 Step = Literal["pre", "post"]
 
@@ -44,7 +44,7 @@ class Migration(Struct, frozen=True):
 
 
 def migrations(folder: Path = FOLDER) -> list[Migration]:
-    """Give the changes this program knows, in order."""
+    """Return the changes this program knows, in order."""
     found = []
     for path in sorted(folder.glob("*.sql")):
         name, step, _ = path.name.rsplit(".", 2)
@@ -54,8 +54,8 @@ def migrations(folder: Path = FOLDER) -> list[Migration]:
 
 
 def pending(raw: Raw, known: list[Migration], where: str) -> list[Migration]:
-    """Give the changes that were not made yet; refuse a database this program does not know."""
-    done = _done(raw)
+    """Return the changes that were not made yet; refuse a database this program does not know."""
+    done = _applied_migrations(raw)
     names = {each.name for each in known}
     for name in sorted(done):
         # What only prepares for a newer program changes nothing for this one.
@@ -90,15 +90,19 @@ def migrate(
         raw.execute("SELECT pg_advisory_lock(%s)", (lock_key("migrations"),))
         try:
             raw.execute(_REMEMBERED)
-            return [_made(raw, each) for each in pending(raw, known, where) if each.step in steps]
+            return [
+                _apply_migration(raw, each)
+                for each in pending(raw, known, where)
+                if each.step in steps
+            ]
         finally:
             if not raw.closed:
                 raw.execute("SELECT pg_advisory_unlock(%s)", (lock_key("migrations"),))
     except psycopg.Error as error:
-        raise told(error, where) from error
+        raise translate_error(error, where) from error
 
 
-def _done(raw: Raw) -> dict[str, bytes]:
+def _applied_migrations(raw: Raw) -> dict[str, bytes]:
     table = raw.execute("SELECT to_regclass('pointsman.schema_migrations')").fetchone()
     if table is None or table[0] is None:
         return {}
@@ -106,7 +110,7 @@ def _done(raw: Raw) -> dict[str, bytes]:
     return {str(name): bytes(checksum) for name, checksum in rows}
 
 
-def _made(raw: Raw, migration: Migration) -> str:
+def _apply_migration(raw: Raw, migration: Migration) -> str:
     with raw.transaction():
         raw.execute(migration.sql)
         raw.execute(

@@ -49,7 +49,7 @@ class PostgresStore:
     """Everything a home keeps, in one database."""
 
     def __init__(self, url: str, checkpoints: Path) -> None:
-        self._conninfo = _checked(url)
+        self._conninfo = _check_url(url)
         self._root = checkpoints
         self._options = str(conninfo_to_dict(self._conninfo).get("options") or "")
         self.shown = _without_secrets(self._conninfo)
@@ -58,7 +58,7 @@ class PostgresStore:
         self.existing: set[str] = set()
         """Schemas that were found: none goes again."""
         self._migrated = False
-        # INVARIANT: nothing here leads back to the store, so that whoever drops it closes these.
+        # INVARIANT: nothing here leads back to the store, so that dropping the store closes these.
         weakref.finalize(self, _close_all, self._idle)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -66,23 +66,23 @@ class PostgresStore:
         return PostgresStore, (self._conninfo, self._root)
 
     def conninfo(self, schema: str) -> str:
-        """Give what a driver needs to work in a schema, secrets included: never to be shown."""
+        """Return the connection settings for a schema, secrets included: never to be shown."""
         return make_conninfo(
             self._conninfo, options=f"{self._options} -c search_path={schema}".strip()
         )
 
     def place(self, name: str) -> PostgresPlace:
-        """Give the part of the database that is one store's."""
+        """Return the part of the database that is one store's."""
         return PostgresPlace(self, name)
 
     def prepare(self) -> str:
         """Make the tables where there are none; give the address without secrets."""
-        self.migrated()
+        self.ensure_migrated()
         return self.shown
 
-    def examined(self) -> Iterator[tuple[str, str]]:
+    def examine(self) -> Iterator[tuple[str, str]]:
         """Tell the server's version, and what of its settings could lose what it acknowledged."""
-        connection = self.connected("pointsman", is_reading=True)
+        connection = self.connect("pointsman", is_reading=True)
         try:
             asked = ("server_version", "fsync", "full_page_writes")
             version, *safe = [
@@ -103,32 +103,32 @@ class PostgresStore:
 
     def lease(self, name: str, *, waits: bool = False) -> PostgresLease:
         """Take the sole right to something; while another has it, wait or raise `ChainHeld`."""
-        self.migrated()
-        return PostgresLease(lambda: self.connected("pointsman"), name, waits=waits)
+        self.ensure_migrated()
+        return PostgresLease(lambda: self.connect("pointsman"), name, waits=waits)
 
     def checkpoints(self) -> PostgresCheckpoints:
-        """Give what was signed about the ledger's chains."""
+        """Return the checkpoints of the ledger's chains."""
         return PostgresCheckpoints(self._root, self.place("ledger").looking)
 
-    def connected(self, schema: str, *, is_reading: bool = False) -> PostgresConnection:
+    def connect(self, schema: str, *, is_reading: bool = False) -> PostgresConnection:
         """Open a connection whose tables are those of a schema."""
         if is_reading:
-            return self._borrowed(schema)
-        raw = self._opened(schema, {})
+            return self._borrow(schema)
+        raw = self._connect(schema, {})
         return PostgresConnection(raw, schema, self.shown)
 
-    def migrated(self) -> None:
+    def ensure_migrated(self) -> None:
         """Make or change tables until they are those this program knows; once."""
         if self._migrated:
             return
-        raw = self._opened("pointsman", {})
+        raw = self._connect("pointsman", {})
         try:
             migrate(raw, self.shown)
         finally:
             raw.close()
         self._migrated = True
 
-    def _borrowed(self, schema: str) -> PostgresConnection:
+    def _borrow(self, schema: str) -> PostgresConnection:
         def give_back(raw: Raw) -> None:
             with self._lock:
                 idle = self._idle[schema]
@@ -142,14 +142,14 @@ class PostgresStore:
                 idle = self._idle[schema]
                 raw = idle.pop() if idle else None
             if raw is None:
-                raw = self._opened(schema, {"default_transaction_read_only": "on"})
+                raw = self._connect(schema, {"default_transaction_read_only": "on"})
                 return PostgresConnection(raw, schema, self.shown, give_back)
             connection = PostgresConnection(raw, schema, self.shown, give_back)
             if connection.is_alive:
                 return connection
             raw.close()
 
-    def _opened(self, schema: str, settings: dict[str, str]) -> Raw:
+    def _connect(self, schema: str, settings: dict[str, str]) -> Raw:
         asked = {**_SESSION, "search_path": schema, **settings}
         ours = " ".join(f"-c {name}={value}" for name, value in asked.items())
         options = f"{self._options} {ours}".strip()
@@ -186,14 +186,14 @@ class PostgresPlace:
         """Tell whether the store's tables were ever made."""
         known = self.store.existing
         if self.schema not in known:
-            found = self._asked("SELECT 1 FROM pg_namespace WHERE nspname = ?", self.schema)
+            found = self._ask("SELECT 1 FROM pg_namespace WHERE nspname = ?", self.schema)
             if found is not None:
                 known.add(self.schema)
         return self.schema in known
 
     def size(self) -> int:
         """Count the bytes of the store's tables and indexes."""
-        found = self._asked(
+        found = self._ask(
             "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
             " WHERE relkind = 'r' AND relnamespace = to_regnamespace(?)",
             self.schema,
@@ -209,8 +209,8 @@ class PostgresPlace:
         killed would lose with anything less.
         """
         del schema, sync, is_lean
-        self.store.migrated()
-        return self.store.connected(self.schema)
+        self.store.ensure_migrated()
+        return self.store.connect(self.schema)
 
     def lasting(
         self, schema: str, *, sync: str = "FULL", is_lean: bool = False
@@ -223,15 +223,15 @@ class PostgresPlace:
         return RenewedConnection(self.looking)
 
     def looking(self) -> PostgresConnection:
-        """Open for a look; closing it keeps the connection for whoever reads next."""
-        return self.store.connected(self.schema, is_reading=True)
+        """Open for a look; closing it keeps the connection for the next reader."""
+        return self.store.connect(self.schema, is_reading=True)
 
     @contextmanager
     def told_errors(self) -> Iterator[None]:
         """Change nothing: the connections tell their errors themselves."""
         yield
 
-    def _asked(self, sql: str, value: str) -> object:
+    def _ask(self, sql: str, value: str) -> object:
         connection = self.reading()
         try:
             return connection.execute(sql, (value,)).get
@@ -239,7 +239,7 @@ class PostgresPlace:
             connection.close()
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     try:
         return make_conninfo("", **{**_DEFAULTS, **conninfo_to_dict(url)})
     except psycopg.Error:

@@ -44,7 +44,7 @@ class RenewedConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make what is run inside durable together, or undo it; nobody else writes meanwhile."""
+        """Make the statements run inside durable together, or undo them, as the only writer."""
         current = self._usable()
         # INVARIANT: a transaction never goes on in another connection than it began in.
         self._is_busy = True
@@ -60,7 +60,7 @@ class RenewedConnection:
         self._is_busy = True
 
     def version(self) -> int:
-        """Give a number that changes whenever somebody else has written, here or beside it."""
+        """Return a number that changes whenever another connection has written."""
         return self._usable().version()
 
     def scrub(self) -> None:
@@ -71,7 +71,7 @@ class RenewedConnection:
         """Leave it to the server."""
 
     def damage(self) -> str:
-        """Give the server's own complaint about the store's indexes, where it can check them."""
+        """Return the server's own complaint about the store's indexes, where it can check them."""
         return self._usable().damage()
 
     def close(self) -> None:

@@ -67,7 +67,7 @@ class VectorSearch:
     def nearest(
         self, connection: Connection, fingerprint: Fingerprint, vector: bytes, k: int
     ) -> list[tuple[str, Billionths]]:
-        """Give the k fingerprints most like this one, the most similar first, then by id."""
+        """Return the k fingerprints most like this one, the most similar first, then by id."""
         self._learn(connection)
         if k < 1 or not len(self._structures):
             return []
@@ -101,7 +101,7 @@ class VectorSearch:
 
 
 def _likeness(row: Row, square: int) -> Billionths:
-    """Give how alike a row is exactly, as `turns.fingerprint.likeness` does it."""
+    """Return how alike a row is exactly, as `turns.fingerprint.likeness` does it."""
     _, structural, product, own = row
     if product is None:
         return Billionths(structural)

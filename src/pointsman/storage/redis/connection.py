@@ -24,12 +24,12 @@ MOST_CONNECTIONS = 32
 
 
 def chosen_redis(settings: Settings) -> str:
-    """Give the URL of the Redis that replicas share: the environment's, else the settings'."""
+    """Return the URL of the Redis that replicas share: the environment's, else the settings'."""
     return os.environ.get(VARIABLE, "") or settings.redis
 
 
 def opened_redis(url: str) -> Redis:
-    """Give a client that connects when it is first used; may be shared by threads."""
+    """Return a client that connects when it is first used; may be shared by threads."""
     try:
         # Imported here: an extra, that most homes do without.
         from redis import Redis  # noqa: PLC0415 - see above
@@ -48,8 +48,8 @@ def opened_redis(url: str) -> Redis:
     )
 
 
-def shown(url: str) -> str:
-    """Give an address without its password."""
+def url_without_password(url: str) -> str:
+    """Return an address without its password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname or ''}:{parts.port or 6379}{parts.path}"
 
@@ -66,5 +66,5 @@ def told_errors() -> Iterator[None]:
 
 
 def lua(name: str) -> str:
-    """Give the text of a script."""
+    """Return the text of a script."""
     return files(__package__).joinpath(f"{name}.lua").read_text("utf-8")

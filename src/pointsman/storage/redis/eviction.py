@@ -51,7 +51,7 @@ class Eviction(Struct, frozen=True):
         return self.takes_any_key and self.limit_bytes != 0
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Say how it is, in one line."""
         if not self.is_known:
             return "redis does not tell whether it forgets keys"

@@ -56,7 +56,7 @@ class RedisReserves:
         argv: list[str | int] = [hold.id, _text(hold), hold.amount_microusd]
         for bound in bounds:
             argv += [hold.accounts.index(bound.account), bound.limit_microusd]
-        epoch = self._joined()
+        epoch = self._join_epoch()
         keys = [*map(epoch.account, hold.accounts)]
         word, *rest = cast("list[bytes | int]", self._run(epoch, "reserve", keys, argv))
         if word == b"unknown":
@@ -65,16 +65,16 @@ class RedisReserves:
             return Short(int(rest[0]), int(rest[1]))
         return None
 
-    def counted(self, accounts: Sequence[str]) -> list[Counted | None]:
-        """Give how accounts stand; None for those that are not counted yet."""
-        epoch = self._joined()
+    def read_counts(self, accounts: Sequence[str]) -> list[Counted | None]:
+        """Return how accounts stand; None for those that are not counted yet."""
+        epoch = self._join_epoch()
         keys = [*map(epoch.account, accounts)]
         found = cast("list[tuple[bytes, bytes]]", self._run(epoch, "look", keys, []))
         return [Counted(int(spent), int(held)) if spent else None for spent, held in found]
 
     def seed(self, seed: Seed) -> bool:
         """Begin to count an account; False where the seed is older than what was counted since."""
-        epoch = self._joined()
+        epoch = self._join_epoch()
         argv: list[str | int] = [seed.account, seed.settled_microusd, seed.expires_at_s]
         for chain, mark in seed.marks.items():
             argv += [chain, mark]
@@ -86,7 +86,7 @@ class RedisReserves:
 
         Nothing is counted where that is not the batch's first entry.
         """
-        epoch = self._joined()
+        epoch = self._join_epoch()
         argv: list[str | int] = [epoch.account(""), batch.chain, batch.first, batch.mark]
         for each in batch.ended:
             accounts = each.accounts if each.cost_microusd else ()
@@ -94,8 +94,8 @@ class RedisReserves:
         return int(cast("bytes", self._run(epoch, "fold", [], argv)))
 
     def marks(self) -> dict[str, int]:
-        """Give up to which entry each chain is counted here."""
-        epoch = self._joined()
+        """Return up to which entry each chain is counted here."""
+        epoch = self._join_epoch()
         with told_errors():
             found = cast("dict[bytes, bytes]", self._redis.hgetall(epoch.key("marks")))
         if b"" not in found:
@@ -104,33 +104,33 @@ class RedisReserves:
 
     def give_back(self, ids: Iterable[str]) -> None:
         """Free what was set aside for calls that were never made."""
-        epoch = self._joined()
+        epoch = self._join_epoch()
         self._run(epoch, "free", [], [epoch.account(""), "", *ids])
 
     def lapse(self, process: str) -> int:
         """Free what a dead process had set aside; gives how many holds that were."""
-        epoch = self._joined()
+        epoch = self._join_epoch()
         found = self._run(epoch, "free", [], [epoch.account(""), process])
         return int(cast("int", found))
 
     def held_by(self, process: str) -> list[str]:
         """Name the holds of a process."""
-        epoch = self._joined()
+        epoch = self._join_epoch()
         with told_errors():
             found = cast("dict[bytes, bytes]", self._redis.hgetall(epoch.key("holds")))
         holds = (msgspec.json.decode(text, type=Hold) for name, text in found.items() if name)
         return [hold.id for hold in holds if hold.process == process]
 
     def current(self) -> str:
-        """Give the epoch that is open and whole; empty where none is."""
+        """Return the epoch that is open and whole; empty where none is."""
         with told_errors():
             found = cast(
                 "bytes | None", self._scripts["current"]([f"{self._root}epoch"], [self._root])
             )
         return (found or b"").decode()
 
-    def begun(self, candidate: str) -> Epoch:
-        """Give the epoch Redis is in, beginning one by this name where there is none."""
+    def begin_epoch(self, candidate: str) -> Epoch:
+        """Return the epoch Redis is in, beginning one by this name where there is none."""
         keys = [f"{self._root}epoch", f"{self._root}building"]
         with told_errors():
             word, name = cast("list[bytes]", self._scripts["begin"](keys, [candidate, self._root]))
@@ -161,7 +161,7 @@ class RedisReserves:
         """Count in this epoch from now on; an empty one leaves."""
         self._epoch = epoch
 
-    def _joined(self) -> _Joined:
+    def _join_epoch(self) -> _Joined:
         if not self._epoch:
             raise BudgetUnavailable("what all replicas hold is being put together")
         return _Joined(self._root, self._epoch)

@@ -34,7 +34,7 @@ class RedisState:
             )
 
     def after(self, place: str) -> list[Event]:
-        """Give the events after a place, the oldest first; after an empty one all that are kept."""
+        """Return the events after a place, the oldest first; all events for an empty place."""
         with told_errors():
             found = self._redis.xrange(
                 f"{self._root}events", min=f"({place or FIRST}", count=MOST_EVENTS
@@ -50,7 +50,7 @@ class RedisState:
             )
 
     def give_up(self, name: str, holder: str) -> None:
-        """Give a claim up."""
+        """Release a claim."""
         with told_errors():
             self._give_up([f"{self._root}claim:{name}"], [holder])
 
@@ -60,7 +60,7 @@ class RedisState:
             self._redis.publish(f"{self._root}changed", b"")
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until somebody notifies, or for so long; tells whether somebody did.
+        """Wait for a notification, but no longer than this; return whether one came.
 
         For one thread only, which should close what it waits on.
         """

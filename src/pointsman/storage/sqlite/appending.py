@@ -18,7 +18,7 @@ _NOTHING: Final[Row] = ("", *[None] * 10)
 def appended_rows(
     number: int, entries: Sequence[Entry], drafts: Sequence[Draft], stamp: bytes
 ) -> list[Row]:
-    """Give entries, what is attached to them, and the signature over where they end."""
+    """Return entries, what is attached to them, and the signature over where they end."""
     rows: list[Row] = [
         ("entry", number, e.seq, e.at, e.kind, e.id, e.ref, e.payload, e.attached, e.prev, e.hash)
         for e in entries

@@ -58,7 +58,7 @@ class SqliteConnection(apsw.Connection):
     _written_back: int | None = None  # how many pages were logged before; None where SQLite tends
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Make what is run inside durable together, or undo it; nobody else writes meanwhile."""
+        """Make the statements run inside durable together, or undo them, as the only writer."""
         return _transaction(self)
 
     def freeze(self) -> None:
@@ -67,7 +67,7 @@ class SqliteConnection(apsw.Connection):
         self.execute("SELECT 1 FROM sqlite_schema").fetchall()
 
     def version(self) -> int:
-        """Give a number that changes whenever another connection has written."""
+        """Return a number that changes whenever another connection has written."""
         return int(self.execute("PRAGMA data_version").get)
 
     def scrub(self) -> None:
@@ -80,21 +80,21 @@ class SqliteConnection(apsw.Connection):
         SQLite itself would do so within a commit, while somebody waits for it, and would hide that
         a sync failed and try again.
         """
-        logged = self._logged()
+        logged = self._count_logged()
         if self._written_back is None:
             self.wal_autocheckpoint(0)
             self._written_back = logged
         elif logged - self._written_back >= pages:
             with suppress(apsw.BusyError):  # another process is at it
                 self.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            self._written_back = self._logged()
+            self._written_back = self._count_logged()
 
-    def _logged(self) -> int:
+    def _count_logged(self) -> int:
         """Count the pages that went into the log; SQLite's own hook would call back in a commit."""
         return self.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
 
     def damage(self) -> str:
-        """Give SQLite's own complaint about the file, or nothing."""
+        """Return SQLite's own complaint about the file, or nothing."""
         try:
             found = self.pragma("integrity_check")
         except apsw.Error as error:
@@ -102,7 +102,7 @@ class SqliteConnection(apsw.Connection):
         return "" if found == "ok" else str(found)
 
 
-def opened(
+def open_database(
     path: str,
     schema: str,
     *,
@@ -203,7 +203,7 @@ def put_rows(connection: Connection, sql: str, rows: Sequence[Sequence[Value]]) 
 
 @cache
 def _of_rows(sql: str, count: int) -> str:
-    """Give an insert of several rows."""
+    """Return an insert of several rows."""
     head, values, tail = sql.partition("VALUES (")
     marks, end, rest = tail.partition(")")
     return head + ", ".join([f"{values}{marks}{end}", *[f"({marks})"] * (count - 1)]) + rest

@@ -19,14 +19,14 @@ class SqliteFolder(Struct, frozen=True):
     path: Path
 
     def place(self, name: str) -> SqlitePlace:
-        """Give the file of a store."""
+        """Return the file of a store."""
         return SqlitePlace(self.path / f"{name}.db")
 
     def prepare(self) -> str:
         """Do nothing: each file is made when it is first written."""
         return ""
 
-    def examined(self) -> Iterator[tuple[str, str]]:
+    def examine(self) -> Iterator[tuple[str, str]]:
         """Tell nothing: the files and their disk are looked at one by one."""
         yield from ()
 
@@ -40,5 +40,5 @@ class SqliteFolder(Struct, frozen=True):
         return Lease(self.path / "leases", name, waits=waits)
 
     def checkpoints(self) -> CheckpointFolders:
-        """Give what was signed about the ledger's chains."""
+        """Return the checkpoints of the ledger's chains."""
         return CheckpointFolders(self.path / "checkpoints")

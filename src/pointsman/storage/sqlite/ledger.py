@@ -18,7 +18,7 @@ from pointsman.storage.sqlite.database import (
     SqliteConnection,
     in_transaction,
     insert_rows,
-    opened,
+    open_database,
 )
 from pointsman.storage.writer.chain_rows import Fence
 from pointsman.storage.writer.checkpoints import CheckpointFolder, chains_with_checkpoints
@@ -39,7 +39,7 @@ class Place(Struct, frozen=True):
     log_pages: int = LOG_PAGES
 
     def rows(self, chain: Chain) -> SqliteRows:
-        """Give the rows of a chain, not opened yet."""
+        """Return the rows of a chain, not opened yet."""
         return SqliteRows(self, chain)
 
 
@@ -55,7 +55,7 @@ class SqliteLedger(Struct, frozen=True):
         return self.lease.chain
 
     def release(self) -> None:
-        """Give the right up."""
+        """Release the lease."""
         self.lease.release()
 
 
@@ -76,7 +76,7 @@ class SqliteRows:
     def open(self) -> None:
         """Open the database anew, tie it to the chain's ledger and number the chain."""
         place = self._place
-        self._connection = opened(
+        self._connection = open_database(
             str(place.database),
             "schema.sql",
             vfs=place.vfs,
@@ -89,21 +89,21 @@ class SqliteRows:
         in_transaction(self._connection, self._claim)
 
     def size(self) -> int:
-        """Give the number that the next entry would have."""
+        """Return the number that the next entry would have."""
         return int(self._connection.execute(SQL["chain_size"], (self._number,)).get)
 
     def entries(self, first: int) -> Iterator[Entry]:
-        """Give the entries from one on, in order."""
+        """Return the entries from one on, in order."""
         rows = self._connection.execute(SQL["chain_entries"], (self._number, first))
         return (Entry(*row) for row in rows)
 
     def hashes(self, first: int) -> str | None:
-        """Give the hashes from one on in hexadecimal capitals; nothing when there are none."""
+        """Return the hashes from one on in hexadecimal capitals; nothing when there are none."""
         found: str | None = self._connection.execute(SQL["chain_hashes"], (self._number, first)).get
         return found
 
     def stamp(self) -> bytes:
-        """Give what was signed about where the chain ends."""
+        """Return the signed end of the chain."""
         return bytes(self._connection.execute(SQL["read_stamp"], (self._number,)).get)
 
     def append(
@@ -121,7 +121,7 @@ class SqliteRows:
         """Tell that nothing is: a group that was not acknowledged waits for the next opening."""
         return False
 
-    def moved(self) -> None:
+    def move(self) -> None:
         """Stay: the lease is a lock of this process, and cannot be lost."""
 
     def secure(self) -> None:

@@ -9,17 +9,17 @@ from pointsman.storage.place import Place, Where
 from pointsman.storage.sqlite.database import (
     CACHE_KIB,
     SqliteConnection,
-    opened,
+    open_database,
     opened_for_reading,
     sqlite_errors_told,
 )
 
 LEAN_CACHE_KIB = 4 * 1024
-"""For whoever need not have its pages at hand."""
+"""The cache of a connection that reads seldom."""
 
 
 class SqlitePlace(PosixPath):
-    """A file that holds one store; still a path, for whoever copies or removes it."""
+    """A file that holds one store; still a path, so that it can be copied or removed."""
 
     def size(self) -> int:
         """Count the bytes of the file."""
@@ -30,7 +30,7 @@ class SqlitePlace(PosixPath):
     ) -> SqliteConnection:
         """Open for writing, making the tables where there are none."""
         cache_kib = LEAN_CACHE_KIB if is_lean else CACHE_KIB
-        return opened(str(self), schema, sync=sync, cache_kib=cache_kib)
+        return open_database(str(self), schema, sync=sync, cache_kib=cache_kib)
 
     lasting = writing
     """A file is not lost while a process runs."""
@@ -45,5 +45,5 @@ class SqlitePlace(PosixPath):
 
 
 def place_of(where: Where) -> Place:
-    """Give a place as it is, and the path of a file as the place of SQLite that it names."""
+    """Return a place as it is, and the path of a file as the place of SQLite that it names."""
     return SqlitePlace(where) if type(where) is PosixPath else where  # type: ignore[return-value]

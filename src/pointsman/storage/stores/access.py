@@ -51,20 +51,20 @@ class AccessStore:
                 self._reading = None
 
     def version(self) -> int:
-        """Give a number that changes whenever somebody has written; -1 while nobody has."""
+        """Return a number that changes with every write; -1 before the first."""
         found = self._read(lambda connection: connection.version())
         return -1 if found is None else found
 
     def changed_since(self, change: int) -> list[KeyRow]:
-        """Give the keys that were made or ended after a change, the oldest change first."""
+        """Return the keys that were made or ended after a change, the oldest change first."""
         return self._rows("changed_since", (change,))
 
     def every_key(self) -> list[KeyRow]:
-        """Give every key, in the order they were made."""
+        """Return every key, in the order they were made."""
         return self._rows("all_keys", ())
 
     def admin_digest(self) -> bytes | None:
-        """Give the digest of the admin token that was made here."""
+        """Return the digest of the admin token that was made here."""
         found = self._read(lambda each: each.execute(SQL["admin_digest"]).fetchone())
         return bytes(found[0]) if found else None
 

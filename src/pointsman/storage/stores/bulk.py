@@ -106,70 +106,70 @@ class BulkStore:
             self._connection.executemany(_SQL["add_range"], rows)
 
     def jobs(self, most: int = MOST_JOBS) -> list[BulkJob]:
-        """Give what was asked for, the newest first."""
+        """Return what was asked for, the newest first."""
         return [_job(row) for row in self._rows("list_jobs", "%", most)]
 
     def job(self, name: str) -> BulkJob:
-        """Give some work by its id."""
+        """Return a job by its id."""
         for row in self._rows("list_jobs", name, 1):
             if row[0] == name:
                 return _job(row)
         raise NotFound(f"there is no bulk job `{name[:100]}`", hint="pointsman bulk status")
 
     def same(self, kind: str, given: bytes) -> str | None:
-        """Give the id of work of the same kind and parameters that is not at its end."""
+        """Return the id of work of the same kind and parameters that is not at its end."""
         return next((str(row[0]) for row in self._rows("find_same", kind, given)), None)
 
     def running(self) -> list[str]:
-        """Give the ids of what is not at its end, the oldest first."""
+        """Return the ids of what is not at its end, the oldest first."""
         return [str(row[0]) for row in self._rows("running_jobs")]
 
-    def given(self, job: str) -> tuple[str, bytes, State]:
-        """Give the kind, the parameters and the state of some work."""
+    def parameters(self, job: str) -> tuple[str, bytes, State]:
+        """Return the kind, the parameters and the state of some work."""
         for kind, given, state in self._rows("read_given", job):
             return str(kind), bytes(given), state
         raise NotFound(f"there is no bulk job `{job[:100]}`", hint="pointsman bulk status")
 
-    def found(self, job: str) -> bytes:
-        """Give what came of some work, as JSON; empty while it is not at its end."""
+    def result(self, job: str) -> bytes:
+        """Return the result of a job, as JSON; empty while it is not at its end."""
         return next((bytes(row[0]) for row in self._rows("read_found", job)), b"")
 
     def waiting(self, job: str) -> list[BulkRange]:
-        """Give the ranges that are not done."""
+        """Return the ranges that are not done."""
         return [BulkRange(*row) for row in self._rows("waiting_ranges", job)]
 
     def waiting_at(self, job: str, place: int) -> BulkRange | None:
-        """Give one range; None where it is done."""
+        """Return one range; None where it is done."""
         rows = self._rows("waiting_range", job, place)
         return BulkRange(*rows[0]) if rows else None
 
     def keep(self, job: str, place: int, part: bytes, at: Instant) -> bool:
         """Keep what came of a range; False where it was done before."""
-        return self._changed("keep_part", part, at, job, place)
+        return self._change("keep_part", part, at, job, place)
 
     def note(self, job: str, place: int, trouble: str) -> int:
         """Note why a range could not be done; gives how often it was tried."""
-        self._changed("note_trouble", trouble, job, place)
+        self._change("note_trouble", trouble, job, place)
         return next((int(row[0]) for row in self._rows("read_tries", job, place)), 0)
 
     def parts(self, job: str) -> list[bytes]:
-        """Give what came of the ranges that are done, in order."""
+        """Return what came of the ranges that are done, in order."""
         return [bytes(row[0]) for row in self._rows("read_parts", job)]
 
     def troubles(self, job: str) -> list[TroubleRow]:
-        """Give what stands in the way."""
+        """Return what stands in the way."""
         return [TroubleRow(*row) for row in self._rows("read_troubles", job, MOST_TROUBLES)]
 
     def end(self, job: str, at: Instant, ended: Ended) -> bool:
         """Write down what came of some work; False where it was at its end before."""
         clean = None if ended.is_clean is None else int(ended.is_clean)
-        return self._changed("end_job", ended.state, at, clean, ended.told, ended.found, job)
+        return self._change("end_job", ended.state, at, clean, ended.told, ended.found, job)
 
     def _rows(self, name: str, *values: Value) -> list[Row]:
         with self._lock, self._place.told_errors():
             return self._connection.execute(_SQL[name], values).fetchall()
 
-    def _changed(self, name: str, *values: Value) -> bool:
+    def _change(self, name: str, *values: Value) -> bool:
         with self._lock, self._place.told_errors():
             self._connection.execute(_SQL[name], values)
             return self._connection.changes() > 0

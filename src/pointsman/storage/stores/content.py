@@ -57,20 +57,20 @@ class ContentStore:
         seal = seal_text(text, self._key)
         if self._retain == "digest":
             return seal, None
-        return seal, self._group.submit(self._kept(seal, text))
+        return seal, self._group.submit(self._item(seal, text))
 
     def hand_in(self, text: str, expect: Callable[[], Waiter]) -> Sealed:
         """Seal a text and keep it likewise; the waiter of `expect` is told when it is durable."""
         seal = seal_text(text, self._key)
         if self._retain != "digest":
-            self._group.hand_in(self._kept(seal, text), expect())
+            self._group.hand_in(self._item(seal, text), expect())
         return seal
 
     def begin_commit(self, started: SimpleQueue[None]) -> bool:
         """Begin a deferred commit; True where `started` will be told that it is being written."""
         return self._group.begin_commit(started)
 
-    def _kept(self, seal: Sealed, text: str) -> _Kept:
+    def _item(self, seal: Sealed, text: str) -> _Kept:
         kept = self._redact(text) if self._retain == "redacted" else text
         return _Kept(seal.digest, self._retain, kept.encode("utf-8", "surrogatepass"))
 
@@ -93,10 +93,10 @@ class ContentStore:
 
     def _commit(self, items: Sequence[_Kept]) -> list[None]:
         rows = [(item.digest, item.kept, item.text) for item in items]
-        self._write(lambda: self._put(rows))
+        self._write(lambda: self._insert(rows))
         return [None] * len(items)
 
-    def _put(self, rows: Sequence[tuple[str, str, bytes]]) -> None:
+    def _insert(self, rows: Sequence[tuple[str, str, bytes]]) -> None:
         self._group.announce_start()
         insert_rows(self._connection, SQL["put_content"], rows)
 

@@ -107,7 +107,7 @@ class ConversationStore:
         self._writing = threading.Lock()
         self._looking = threading.Lock()
         self._group: GroupCommit[_Write, Sequence[_Write], None] = GroupCommit(
-            "conversations", self._committed
+            "conversations", self._commit
         )
 
     def begin(self, row: SessionRow) -> Future[None]:
@@ -147,11 +147,11 @@ class ConversationStore:
     def score(
         self, turn_id: str, score: Billionths, confidence: Billionths, *, is_explicit: bool
     ) -> Future[None]:
-        """Keep what somebody thinks of a turn; what was said counts for more than what was done."""
+        """Keep a rating of a turn; an explicit one beats one inferred from behaviour."""
         told = int(is_explicit)
         return self._submit("score", score, confidence, told, turn_id, told)
 
-    def learned(self, turn_id: str) -> Future[None]:
+    def mark_learned(self, turn_id: str) -> Future[None]:
         """Note that a turn is in the pattern store."""
         return self._submit("learned", turn_id)
 
@@ -181,29 +181,29 @@ class ConversationStore:
         return count
 
     def session(self, session_id: str) -> SessionRow | None:
-        """Give a session."""
+        """Return a session."""
         rows = self._rows("session", session_id)
         return _session(rows[0]) if rows else None
 
     def sessions(self, most: int = 100) -> list[SessionRow]:
-        """Give the sessions of users, the one with the latest turn first."""
+        """Return the sessions of users, the one with the latest turn first."""
         return [_session(each) for each in self._rows("sessions", most)]
 
     def workers(self, session_id: str) -> list[SessionRow]:
-        """Give the workers of a session, in the order they began."""
+        """Return the workers of a session, in the order they began."""
         return [_session(each) for each in self._rows("workers", session_id)]
 
     def turns(self, session_id: str) -> list[TurnRow]:
-        """Give the turns of a session, in their order."""
+        """Return the turns of a session, in their order."""
         return [_turn(each) for each in self._rows("turns", session_id)]
 
     def turn(self, turn_id: str) -> TurnRow | None:
-        """Give a turn."""
+        """Return a turn."""
         rows = self._rows("turn", turn_id)
         return _turn(rows[0]) if rows else None
 
     def messages(self, session_id: str) -> list[MessageRow]:
-        """Give the messages of a session, in their order."""
+        """Return the messages of a session, in their order."""
         return [MessageRow(*each) for each in self._rows("messages", session_id)]  # type: ignore[arg-type] # STRICT tables fix the types
 
     def close(self) -> None:
@@ -222,7 +222,7 @@ class ConversationStore:
             except (apsw.Error, LedgerError) as error:
                 raise LedgerUnavailable(f"conversations cannot be read: {error}") from error
 
-    def _committed(self, items: Sequence[_Write]) -> list[None]:
+    def _commit(self, items: Sequence[_Write]) -> list[None]:
         try:
             with self._writing:
                 in_transaction(self._connection, lambda: self._write(items))

@@ -22,7 +22,7 @@ from pointsman.storage.sqlite.database import (
     SqliteConnection,
     in_transaction,
     named_blocks,
-    opened,
+    open_database,
     opened_for_reading,
     sql_text,
     told_errors,
@@ -70,12 +70,12 @@ class DecisionCache:
                 self._connection = None
 
     def get(self, key: bytes, now: Instant) -> Kept | None:
-        """Give an answer that may still be given; one that may not is removed."""
+        """Return an answer that may still be given; one that may not is removed."""
         if not self._path.exists():
             return None
         try:
             with self._lock:
-                kept = self._found(key)
+                kept = self._find(key)
                 # A clock that was set back must not make an answer last longer.
                 is_fresh = kept is not None and kept.stored_at <= now < kept.expires_at
                 self._write([("touch" if is_fresh else "forget", (key,))])
@@ -98,23 +98,23 @@ class DecisionCache:
 
     def invalidate(self, decision_id: str) -> int:
         """Forget the answers of one decision; give how many there were."""
-        return self._removed("forget_decision", (decision_id,))
+        return self._remove("forget_decision", (decision_id,))
 
     def clear(self) -> int:
         """Forget everything; give how many answers there were."""
-        return self._removed("forget_all", ())
+        return self._remove("forget_all", ())
 
-    def _removed(self, name: str, values: tuple[str, ...]) -> int:
+    def _remove(self, name: str, values: tuple[str, ...]) -> int:
         if not self._path.exists():
             return 0
         with told_errors(self._path), self._lock:
-            connection = self._opened()
+            connection = self._open()
             before = connection.total_changes()
             self._write([(name, values)])
             return connection.total_changes() - before
 
-    def _found(self, key: bytes) -> Kept | None:
-        row = self._opened().execute(_SQL["find"], (key,)).fetchone()
+    def _find(self, key: bytes) -> Kept | None:
+        row = self._open().execute(_SQL["find"], (key,)).fetchone()
         if row is None:
             return None
         name, stored_at, expires_at, body, seal = row
@@ -122,7 +122,7 @@ class DecisionCache:
         return kept if hmac.compare_digest(bytes(seal), self._seal(key, kept)) else None
 
     def _write(self, work: Sequence[tuple[str, tuple[str | int | bytes, ...]]]) -> None:
-        connection = self._opened()
+        connection = self._open()
 
         def run() -> None:
             for name, values in work:
@@ -130,10 +130,10 @@ class DecisionCache:
 
         in_transaction(connection, run)
 
-    def _opened(self) -> SqliteConnection:
+    def _open(self) -> SqliteConnection:
         if self._connection is None:
             # Nothing here is worth waiting for a disk.
-            self._connection = opened(str(self._path), _SCHEMA, sync="OFF")
+            self._connection = open_database(str(self._path), _SCHEMA, sync="OFF")
         return self._connection
 
     def _seal(self, key: bytes, kept: Kept) -> bytes:

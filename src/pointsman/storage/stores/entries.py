@@ -42,80 +42,84 @@ class LedgerReader:
         self._connection.close()
 
     def ledger(self) -> str:
-        """Give the id of the ledger the database belongs to."""
+        """Return the id of the ledger the database belongs to."""
         row = self._connection.execute(SQL["read_meta"], ("ledger",)).fetchone()
         return str(row[0]) if row else ""
 
     def chains(self) -> dict[str, int]:
-        """Give every chain's number by its name."""
+        """Return every chain's number by its name."""
         rows = self._connection.execute(SQL["list_chains"])
         return {str(name): int(number) for number, name in rows}
 
     def chain_entries(self, number: int, first: int = 0) -> Iterator[Entry]:
-        """Give a chain's entries in order."""
+        """Return a chain's entries in order."""
         rows = self._connection.stream(SQL["chain_entries"], (number, first))
         return (Entry(*row) for row in rows)
 
     def of_kind(self, prefix: str, since: Instant = EPOCH) -> Iterator[Stored]:
-        """Give the entries whose kind begins like this, in the order they happened."""
+        """Return the entries whose kind begins like this, in the order they happened."""
         rows = self._connection.stream(SQL["entries_of_kind"], (prefix, prefix + "\x7f", since))
-        return (_stored(row) for row in rows)
+        return (_stored_entry(row) for row in rows)
 
     def decisions(
         self, number: int, first: int, end: int, since: Instant = EPOCH
     ) -> Iterator[tuple[Entry, bytes | None]]:
-        """Give a chain's decisions in a range of entries, each with its facts."""
+        """Return a chain's decisions in a range of entries, each with its facts."""
         rows = self._connection.stream(SQL["decisions_in_range"], (number, first, end, since))
         return ((Entry(*row[:-1]), row[-1]) for row in rows)
 
     def entries_in(self, number: int, first: int, end: int, prefix: str = "") -> Iterator[Entry]:
-        """Give a chain's entries in a range whose kind begins like this, in order."""
+        """Return a chain's entries in a range whose kind begins like this, in order."""
         bound = (number, first, end, prefix, prefix + "\x7f")
         rows = self._connection.stream(SQL["entries_in_range"], bound)
         return (Entry(*row) for row in rows)
 
     def size(self, number: int) -> int:
-        """Give the number of the entry that would come next in a chain."""
+        """Return the number of the entry that would come next in a chain."""
         return int(self._connection.execute(SQL["chain_size"], (number,)).get)
 
     def stamp(self, number: int) -> bytes:
-        """Give what was signed about where a chain ends."""
+        """Return what was signed about where a chain ends."""
         return bytes(self._connection.execute(SQL["read_stamp"], (number,)).get)
 
     def newest(self, kind: str) -> Stored | None:
-        """Give the latest entry of a kind."""
+        """Return the latest entry of a kind."""
         row = self._connection.execute(SQL["newest_of_kind"], (kind,)).fetchone()
-        return _stored(row) if row else None
+        return _stored_entry(row) if row else None
 
     def count(self, kind: str) -> int:
         """Count the entries of a kind."""
         return int(self._connection.execute(SQL["count_of_kind"], (kind,)).get)
 
     def recent(self, kind: str, before: Instant, most: int) -> list[Stored]:
-        """Give the latest entries of a kind before an instant, the newest first."""
+        """Return the latest entries of a kind before an instant, the newest first."""
         rows = self._connection.execute(SQL["recent_of_kind"], (kind, before, most))
-        return [_stored(row) for row in rows]
+        return [_stored_entry(row) for row in rows]
 
     def with_id(self, name: str) -> list[Stored]:
-        """Give the entries with this id."""
-        return [_stored(row) for row in self._connection.execute(SQL["entries_with_id"], (name,))]
+        """Return the entries with this id."""
+        return [
+            _stored_entry(row) for row in self._connection.execute(SQL["entries_with_id"], (name,))
+        ]
 
     def with_ref(self, ref: str) -> list[Stored]:
-        """Give the entries that belong to this."""
-        return [_stored(row) for row in self._connection.execute(SQL["entries_with_ref"], (ref,))]
+        """Return the entries that belong to this."""
+        return [
+            _stored_entry(row) for row in self._connection.execute(SQL["entries_with_ref"], (ref,))
+        ]
 
     def mentioning(self, kind: str, text: bytes) -> Stored | None:
         """Return the newest entry of a kind whose payload holds these bytes; reads all of them."""
         rows = self._connection.execute(SQL["newest_mentioning"], (kind, text))
-        return next((_stored(row) for row in rows), None)
+        return next((_stored_entry(row) for row in rows), None)
 
     def attachments(self, stored: Stored) -> list[bytes]:
-        """Give what an entry carries."""
+        """Return what an entry carries."""
         rows = self._connection.execute(SQL["entry_attachments"], (stored.chain, stored.entry.seq))
         return [bytes(row[0]) for row in rows]
 
     def attachment(self, stored: Stored, name: str) -> bytes:
-        """Give the attachment with this content id."""
+        """Return the attachment with this content id."""
         bodies = self.attachments(stored)
         for body in bodies:
             if content_id(body) == name:
@@ -125,7 +129,7 @@ class LedgerReader:
         raise MissingSnapshot(f"`{name}` is not stored")
 
     def snapshot(self, name: str) -> Snapshot:
-        """Give a snapshot by its content id; the caller verifies its signature."""
+        """Return a snapshot by its content id; the caller verifies its signature."""
         for stored in self.with_id(name):
             if stored.entry.kind == SNAPSHOT:
                 return read_snapshot(stored.entry, self.attachment(stored, name))
@@ -138,20 +142,20 @@ class LedgerReader:
     def attachments_in(
         self, number: int, first: int, end: int
     ) -> Iterator[tuple[int, bytes, int | None, bytes]]:
-        """Give the same for the entries of a range."""
+        """Return the same for the entries of a range."""
         return iter(self._connection.stream(SQL["attachments_in_range"], (number, first, end)))
 
     def stray(self) -> tuple[str, int, int] | None:
-        """Give a row that belongs to no chain or entry: what, chain number, seq."""
+        """Return a row that belongs to no chain or entry: what, chain number, seq."""
         return self._connection.execute(SQL["stray_rows"]).fetchone()
 
     def damage(self) -> str:
-        """Give the database's own complaint about what it holds, or nothing."""
+        """Return the database's own complaint about what it holds, or nothing."""
         return self._connection.damage()
 
 
 def database_damage(where: Where) -> str:
-    """Give the database's own complaint about what a store holds, or nothing."""
+    """Return the database's own complaint about what a store holds, or nothing."""
     try:
         connection = place_of(where).reading()
     except (apsw.Error, LedgerError) as error:
@@ -181,7 +185,7 @@ class ContentReader:
         self._expected, self._ahead = frozenset(digests), {}
 
     def text(self, seal: Sealed) -> str:
-        """Give a text back whole, or say why it cannot be had."""
+        """Return the whole text, or raise the reason why it is not kept."""
         kept, data = self._row(seal)
         if kept != "full":
             raise MissingSnapshot(f"the message text {_WHY_NOT[kept]}")
@@ -190,8 +194,8 @@ class ContentReader:
             raise MissingSnapshot("the message text is not the one that was sealed")
         return text
 
-    def shown(self, seal: Sealed) -> str:
-        """Give what is kept of a text for showing, redacted or not."""
+    def displayed_text(self, seal: Sealed) -> str:
+        """Return the kept part of a text for showing, redacted or not."""
         kept, data = self._row(seal)
         if kept == "erased":
             raise MissingSnapshot(f"the message text {_WHY_NOT[kept]}")
@@ -222,6 +226,6 @@ class ContentReader:
             self._ahead.update({name: (kept, data) for name, kept, data in rows})
 
 
-def _stored(row: tuple[object, ...]) -> Stored:
+def _stored_entry(row: tuple[object, ...]) -> Stored:
     chain, *rest = row
     return Stored(chain, Entry(*rest))  # type: ignore[arg-type]  # STRICT tables fix the types

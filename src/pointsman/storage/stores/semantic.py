@@ -90,22 +90,22 @@ class SemanticMemory:
                 self._reading = None
 
     def get(self, namespace: str, key: str) -> SemEntry:
-        """Give what a key holds now."""
+        """Return what a key holds now."""
         found = self._entries("newest", (namespace, key))
         if not found or found[0].value is None:
             raise SemNotFound(f"nothing is kept as `{key}` in `{namespace}`")
         return found[0]
 
     def history(self, namespace: str, key: str) -> list[SemEntry]:
-        """Give every version of a key, the oldest first; a removal is a version too."""
+        """Return every version of a key, the oldest first; a removal is a version too."""
         return self._entries("history", (namespace, key))
 
     def listed(self, namespace: str) -> list[SemEntry]:
-        """Give what a namespace holds now, by key."""
+        """Return the entries of a namespace, by key."""
         return self._entries("listed", (namespace,))
 
     def every_version(self) -> list[SemEntry]:
-        """Give everything there is, by namespace, key and version."""
+        """Return all entries, ordered by namespace, key and version."""
         return self._entries("all_versions", ())
 
     def snapshot_id(self, namespace: str) -> ContentId:
@@ -127,7 +127,7 @@ class SemanticMemory:
                     return None
                 reading = self._place.reading()
                 if reading.execute(_SQL["is_made"]).fetchone() is None:
-                    # Whoever makes the database is still at it, or was cut short: it holds nothing.
+                    # The process that makes the database is not done, or was killed: it is empty.
                     reading.close()
                     return None
                 self._reading = reading
@@ -143,7 +143,7 @@ def write_version(
     request that has written before writes nothing: its version is given back.
     """
     try:
-        connection = _opened(place_of(where))
+        connection = _open(place_of(where))
     except (apsw.Error, LedgerError, OSError) as error:
         raise SemWriteFail(f"semantic memory cannot be opened: {error}") from error
     try:
@@ -156,7 +156,7 @@ def write_version(
     return _entry(rows[0])
 
 
-def _opened(place: Place) -> Connection:
+def _open(place: Place) -> Connection:
     """Open for writing; while a reader looks at a database being made, SQLite does not wait."""
     for _ in range(ATTEMPTS):
         with suppress(apsw.BusyError):

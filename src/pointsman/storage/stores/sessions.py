@@ -52,11 +52,11 @@ class SessionStore:
         self._looked_at = float("-inf")
         self._commits = self._commits_seen = 0
         self._group: GroupCommit[_Write, Sequence[_Write], None] = GroupCommit(
-            "sessions", self._committed
+            "sessions", self._commit
         )
 
     def found(self, session_id: str) -> KeptSession:
-        """Give what is kept of a session."""
+        """Return the kept part of a session."""
         row = self._reading.execute(_SQL["find"], (session_id,)).fetchone()
         return KeptSession() if row is None else KeptSession(*(str(part or "") for part in row))
 
@@ -70,7 +70,7 @@ class SessionStore:
         return self._pinned.get(session_id, "")
 
     def pins(self) -> list[Pin]:
-        """Give every pin."""
+        """Return every pin."""
         rows = self._reading.execute(_SQL["pinned"])
         return [Pin(str(name), str(model), Instant(int(at))) for name, model, at in rows]
 
@@ -99,7 +99,7 @@ class SessionStore:
         self._connection.close()
         self._reading.close()
 
-    def _committed(self, items: Sequence[_Write]) -> list[None]:
+    def _commit(self, items: Sequence[_Write]) -> list[None]:
         try:
             in_transaction(self._connection, lambda: self._write(items))
         except (apsw.Error, LedgerError) as error:

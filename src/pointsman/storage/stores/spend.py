@@ -89,7 +89,7 @@ class SpendStore:
             self._connection = place.lasting("spend.sql", sync="NORMAL", is_lean=True)
             self._reading = place.lasting("spend.sql", sync="NORMAL", is_lean=True)
             self._reading_lock = threading.Lock()
-            last = self._reading.execute(SQL["cost_all"], self._bound("", "", 0, 0)).fetchone()
+            last = self._reading.execute(SQL["cost_all"], self._bindings("", "", 0, 0)).fetchone()
         self._changed = threading.Condition()
         self._is_closing = self._is_hurried = self._is_lacking = self._has_begun = False
         self._failure = ""
@@ -110,7 +110,7 @@ class SpendStore:
                 return
             self._pending.calls.append((key, amounts))
             if self._thread is None:
-                # Begun at the first call, so that whoever only reads has no thread.
+                # Begun at the first call, so that a reader has no thread.
                 self._thread = threading.Thread(target=self._run, name="spend", daemon=True)
                 self._thread.start()
             elif len(self._pending.calls) == 1:
@@ -125,14 +125,14 @@ class SpendStore:
         end_day: int,
         is_counted: Callable[[SpendKey], bool],
     ) -> int:
-        """Give what an owner spent from one day up to another, with what is not on disk yet.
+        """Return the amount an owner spent from one day up to another, unwritten calls included.
 
         `is_counted` tells the same of a call in memory as the other arguments say to the database.
         """
         with self._changed:
             batches = [batch for batch in (self._writing, self._pending) if batch is not None]
             held = [(batch.number, [*batch.calls]) for batch in batches]
-        bound = self._bound(key_id, owner, first_day, end_day)
+        bound = self._bindings(key_id, owner, first_day, end_day)
         with self._reading_lock, self._place.told_errors():
             row = self._reading.execute(SQL[f"cost_{each}"], bound).fetchone()
         stored, last = (int(row[0]), int(row[1])) if row else (0, 0)
@@ -143,19 +143,19 @@ class SpendStore:
         )
 
     def was_clean(self) -> bool:
-        """Tell whether whoever wrote here last had written everything when it ended."""
+        """Tell whether the last writer had written everything when it ended."""
         with self._reading_lock, self._place.told_errors():
             row = self._reading.execute(SQL["was_clean"], self._names).fetchone()
         return bool(row and row[0])
 
     def last_day(self) -> int:
-        """Give the newest day that anything was spent on; 0 when nothing was."""
+        """Return the newest day that anything was spent on; 0 when nothing was."""
         with self._reading_lock, self._place.told_errors():
             row = self._reading.execute(SQL["last_day"], self._names).fetchone()
         return int(row[0]) if row else 0
 
     def begin(self) -> None:
-        """Say that somebody writes now: until `close`, sums may lack what was spent last."""
+        """Mark the sums as being written: until `close`, they may lack the last calls."""
         with self._place.told_errors():
             in_transaction(self._connection, self._begin)
         self._has_begun = True
@@ -192,7 +192,7 @@ class SpendStore:
         self._connection.close()
         self._reading.close()
 
-    def _bound(self, key_id: str, owner: str, first: int, end: int) -> dict[str, str | int]:
+    def _bindings(self, key_id: str, owner: str, first: int, end: int) -> dict[str, str | int]:
         return {**self._names, "key": key_id, "owner": owner, "first": first, "end": end}
 
     def _run_sql(self, name: str, **values: int) -> None:
@@ -204,14 +204,14 @@ class SpendStore:
 
     def _replace(self, first_day: int, sums: Sums) -> None:
         self._run_sql("delete_since", first=first_day)
-        self._put(sums)
+        self._add_spent(sums)
 
-    def _put(self, sums: Sums) -> None:
+    def _add_spent(self, sums: Sums) -> None:
         put_rows(self._connection, SQL["add_spent"], [key + sums[key] for key in sums])
 
     def _run(self) -> None:
         while True:
-            batch = self._taken()
+            batch = self._take_batch()
             if batch is None:
                 return
             if self._is_committed(batch):
@@ -222,7 +222,7 @@ class SpendStore:
             elif self._is_closing:
                 return
 
-    def _taken(self) -> _Batch | None:
+    def _take_batch(self) -> _Batch | None:
         """Wait for something to write and take it; None when all is written and closed."""
         with self._changed:
             self._changed.wait_for(self._has_work)
@@ -255,11 +255,11 @@ class SpendStore:
     def _commit(self, batch: _Batch) -> None:
         calls = batch.calls
         # A statement after the other: added up at a stretch, thousands of calls would keep the
-        # interpreter from whoever serves meanwhile.
+        # interpreter from the threads that serve meanwhile.
         for at in range(0, len(calls), MOST_ROWS):
             sums: Sums = {}
             for key, amounts in calls[at : at + MOST_ROWS]:
                 add_to(sums, key, amounts)
-            self._put(sums)
+            self._add_spent(sums)
         # INVARIANT: the number is committed with its sums, so a reader knows what they hold.
         self._run_sql("write_batch", number=batch.number)

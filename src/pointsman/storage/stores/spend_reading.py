@@ -44,7 +44,7 @@ class SpendReader:
         self._connection.close()
 
     def totals(self, by: By, asked: Asked = Asked()) -> list[Total]:  # noqa: B008 - frozen
-        """Give sums in the order of what they are by; a day counts from 1970."""
+        """Return sums in the order of what they are by; a day counts from 1970."""
         bound = {
             "by": by,
             "session": asked.session_id,

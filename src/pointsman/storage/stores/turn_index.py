@@ -18,7 +18,7 @@ from pointsman.kernel.instant import LATEST, Instant
 from pointsman.storage.sqlite.database import (
     in_transaction,
     named_blocks,
-    opened,
+    open_database,
     sql_text,
     told_errors,
 )
@@ -170,7 +170,7 @@ class TurnIndex:
     def __init__(self, path: Path) -> None:
         self._path = path
         # DURABILITY: what a power cut takes is read from the ledger again.
-        self._connection = opened(str(path), "turn_index.sql", sync="NORMAL")
+        self._connection = open_database(str(path), "turn_index.sql", sync="NORMAL")
         self._connection.execute(_SQL["index_costs"])
         self._lock = threading.RLock()
 
@@ -187,7 +187,7 @@ class TurnIndex:
     def take(self, chain: str, mark: Mark, rows: Iterable[Row]) -> None:
         """Add what the next entries of a chain say, and how far that goes."""
         with self._lock, told_errors(self._path):
-            in_transaction(self._connection, lambda: self._taken(chain, mark, rows))
+            in_transaction(self._connection, lambda: self._add_rows(chain, mark, rows))
 
     def clear(self) -> None:
         """Forget everything: the ledger is not the one that was read."""
@@ -211,18 +211,18 @@ class TurnIndex:
     def sessions(
         self, most: int, named: str | None = None, *, with_workers: bool = False
     ) -> list[SessionLine]:
-        """Give sessions, those of the latest turns first; workers only where they are wanted."""
+        """Return sessions, those of the latest turns first; workers only where they are wanted."""
         bound = {
             "at": LATEST, "before": "", "named": named, "most": most, "with_workers": with_workers
         }  # fmt: skip
         return [SessionLine(*row) for row in self._rows("list_sessions", bound)]  # type: ignore[arg-type] # STRICT tables
 
     def session_models(self, session_id: str) -> list[ModelLine]:
-        """Give what the models of a session did."""
+        """Return what the models of a session did."""
         return [ModelLine(*row) for row in self._rows("session_models", (session_id,))]  # type: ignore[arg-type] # STRICT tables
 
     def workers(self) -> list[tuple[str, str]]:
-        """Give who handed work to whom: pairs of sessions."""
+        """Return pairs of a session and a session it delegated to."""
         return [(str(parent), str(worker)) for parent, worker in self._rows("list_workers", ())]
 
     def count(self) -> int:
@@ -231,16 +231,16 @@ class TurnIndex:
         return cast("int", found)
 
     def rule_hits(self) -> list[RuleHits]:
-        """Give how often each rule chose."""
+        """Return how often each rule chose."""
         return [RuleHits(*row) for row in self._rows("rule_hits", ())]  # type: ignore[arg-type] # STRICT tables
 
     def buckets(self, since: Instant) -> list[Bucket]:
-        """Give counts over time from an instant on."""
+        """Return counts over time from an instant on."""
         rows = self._rows("buckets_since", (since // BUCKET,))
         return [Bucket(Instant(int(row[0]) * BUCKET), *row[1:]) for row in rows]  # type: ignore[call-overload,arg-type] # STRICT tables
 
     def values(self) -> list[FilterValue]:
-        """Give the values that filters can have."""
+        """Return the values that filters can have."""
         return [FilterValue(*row) for row in self._rows("turn_values", ())]  # type: ignore[arg-type] # STRICT tables
 
     def _rows(
@@ -249,7 +249,7 @@ class TurnIndex:
         with self._lock, told_errors(self._path):
             return [*self._connection.execute(_SQL[name], bound)]
 
-    def _taken(self, chain: str, mark: Mark, rows: Iterable[Row]) -> None:
+    def _add_rows(self, chain: str, mark: Mark, rows: Iterable[Row]) -> None:
         sums = TurnSums()
         for row in rows:
             match row:
@@ -293,14 +293,14 @@ class TurnIndex:
             "cost": row.cost_microusd, "input": row.input_tokens, "output": row.output_tokens,
             "elapsed": row.elapsed_us,
         }  # fmt: skip
-        found = self._noted(bound)
+        found = self._note_call(bound)
         if found is None:
             lead = self._connection.execute(_SQL["lead_decision"], (row.decision_id,)).fetchone()
-            found = None if lead is None else self._noted(bound | {"decision": lead[0]})
+            found = None if lead is None else self._note_call(bound | {"decision": lead[0]})
         if found is not None:
             sums.add_call(*found, row)
 
-    def _noted(self, bound: dict[str, str | int]) -> tuple[int, str] | None:
+    def _note_call(self, bound: dict[str, str | int]) -> tuple[int, str] | None:
         rows = [*self._connection.execute(_SQL["note_call"], bound)]
         return rows[0] if rows else None
 

@@ -143,7 +143,7 @@ class TurnSums:
             session.cost += row.cost_microusd
 
     def written(self) -> Iterator[tuple[str, Bound]]:
-        """Give what is to be written: the name of a statement, and its values."""
+        """Return the rows to write: the name of a statement, and its values."""
         for (bucket, model), sums in self._buckets.items():
             yield "add_bucket", (bucket, model, *sums)
         for rule, sums in self._rules.items():

@@ -12,14 +12,14 @@ from pointsman.storage.writer.checkpoints import CheckpointFolder
 
 
 class Fence(Struct, frozen=True):
-    """What a write under a lease must find in its own transaction: nobody took the lease since."""
+    """The lease that a write checks in its own transaction: no other process took it since."""
 
     name: str
     token: int
 
 
 class ChainRows(Protocol):
-    """The rows of one chain. Whoever writes them is the only one, or finds out at once."""
+    """The rows of one chain. Their writer is the only one, or finds out at once."""
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
@@ -46,19 +46,19 @@ class ChainRows(Protocol):
         ...
 
     def size(self) -> int:
-        """Give the number that the next entry would have."""
+        """Return the number that the next entry would have."""
         ...
 
     def entries(self, first: int) -> Iterator[Entry]:
-        """Give the entries from one on, in order."""
+        """Return the entries from one on, in order."""
         ...
 
     def hashes(self, first: int) -> str | None:
-        """Give the hashes from one on in hexadecimal capitals; nothing when there are none."""
+        """Return the hashes from one on in hexadecimal capitals; nothing when there are none."""
         ...
 
     def stamp(self) -> bytes:
-        """Give what was signed about where the chain ends."""
+        """Return the signed end of the chain."""
         ...
 
     def append(
@@ -78,8 +78,8 @@ class ChainRows(Protocol):
         """Tell whether what was appended may be durable although `append` raised this."""
         ...
 
-    def moved(self) -> Chain | None:
-        """Take another chain that is free, where the lease on this one can be lost to somebody."""
+    def move(self) -> Chain | None:
+        """Take another chain that is free, where the lease on this one can be lost."""
         ...
 
     def secure(self) -> None:
@@ -87,7 +87,7 @@ class ChainRows(Protocol):
         ...
 
     def tend(self) -> None:
-        """Do what the database needs now and then, when nobody waits."""
+        """Do the maintenance that the database needs, while no caller waits."""
         ...
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class LedgerPlace(Protocol):
     """Where a ledger's parts are."""
 
     def rows(self, chain: Chain) -> ChainRows:
-        """Give the rows of a chain, not opened yet."""
+        """Return the rows of a chain, not opened yet."""
         ...
 
 
@@ -111,14 +111,14 @@ class HeldLease(Protocol):
     """Sole right to do something in a home, which ends with its holder."""
 
     def fence(self) -> Fence | None:
-        """Give what a write must find that rests on the right; None where it cannot be lost.
+        """Return what a write must find that rests on the right; None where it cannot be lost.
 
         Raises `LeaseLost` where it was lost and another has it, or had it since.
         """
         ...
 
     def release(self) -> None:
-        """Give the right up."""
+        """Release the lease."""
         ...
 
 
@@ -126,7 +126,7 @@ class LeasedLedger(Protocol):
     """A ledger, and sole right to write one of its chains."""
 
     def release(self) -> None:
-        """Give the right up."""
+        """Release the lease."""
         ...
 
     @property

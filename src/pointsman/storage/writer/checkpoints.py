@@ -1,7 +1,7 @@
 """Checkpoints on disk, outside the database: one folder a chain, with `notes` and `leaves`.
 
 `notes` holds the signed checkpoints one after the other; `leaves` the hash of every entry they
-cover, 32 bytes each, so that a verifier can name the very entry that somebody rewrote.
+cover, 32 bytes each, so that a verifier can name the very entry that was rewritten.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CheckpointFolder:
         self._end: int | None = None  # where the next note goes, once it is known
 
     def texts(self) -> tuple[list[str], str]:
-        """Give the whole checkpoints and what a crash left of an unfinished one."""
+        """Return the whole checkpoints and what a crash left of an unfinished one."""
         return self._kept_texts()
 
     def _kept_texts(self) -> tuple[list[str], str]:
@@ -69,7 +69,7 @@ class CheckpointFolder:
         return [read_checkpoint(self.chain, text, keys) for text in (*older[-1:], *texts[-1:])]
 
     def leaves(self) -> bytes:
-        """Give the hashes of the entries that checkpoints cover."""
+        """Return the hashes of the entries that checkpoints cover."""
         return self._leaves.read_bytes() if self._leaves.exists() else b""
 
     def append(self, text: str, leaves: Sequence[bytes], *, before: int) -> None:
@@ -91,7 +91,7 @@ class CheckpointFolder:
 
 
 def claimed_size(text: str) -> int:
-    """Give the size a checkpoint claims, unverified: only good for choosing which to verify."""
+    """Return the size a checkpoint claims, unverified: only good for choosing which to verify."""
     line = text.split("\n", 2)[1]
     return int(line) if line.isascii() and line.isdigit() else 0
 
@@ -104,7 +104,7 @@ class Checkpoints(Protocol):
         ...
 
     def of(self, chain: Chain) -> CheckpointFolder:
-        """Give those of one chain."""
+        """Return those of one chain."""
         ...
 
 
@@ -118,7 +118,7 @@ class CheckpointFolders(Struct, frozen=True):
         return chains_with_checkpoints(self.root)
 
     def of(self, chain: Chain) -> CheckpointFolder:
-        """Give those of one chain."""
+        """Return those of one chain."""
         return CheckpointFolder(self.root, chain)
 
 

@@ -141,7 +141,7 @@ class GroupCommit(Generic[T, P, R]):
     |-----------|--------------|-----------|------|
     | working   | sleep        | idle      | nothing waits |
     | working   | doze         | dozing    | items without a waiter wait, or a commit just ended |
-    | working   | linger       | lingering | fewer waiters than half of those who were served last |
+    | working   | linger       | lingering | fewer waiters than half of the callers served last |
     | idle      | defer        | deferred  | the event loop hands in an item |
     | dozing    | defer        | deferred  | likewise, with a waiter |
     | lingering | defer        | deferred  | likewise, and it makes the group large enough |

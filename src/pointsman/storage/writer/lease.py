@@ -30,10 +30,10 @@ class Lease:
             raise ChainHeld(f"another process writes the chain `{chain}`") from error
 
     def fence(self) -> None:
-        """Give nothing: the right cannot be lost while its holder lives."""
+        """Return None: the lease cannot be lost while its process lives."""
 
     def release(self) -> None:
-        """Give the right up."""
+        """Release the lease."""
         # Unlocked, not only closed: a forked child may have the same open file still.
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)

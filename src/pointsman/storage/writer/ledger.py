@@ -101,7 +101,7 @@ class LedgerWriter:
         except self._rows.damages as error:
             raise LedgerBroken(f"the database is damaged: {error}") from error
         except self._rows.failures as error:
-            raise LedgerUnavailable(f"the ledger cannot be opened: {_told(error)}") from error
+            raise LedgerUnavailable(f"the ledger cannot be opened: {_describe(error)}") from error
         self._group: GroupCommit[Draft | Making, _Group, Receipt] = GroupCommit(
             f"ledger-{chain.name}",
             self._commit,
@@ -166,7 +166,7 @@ class LedgerWriter:
         # Only the writer thread reopens and verifies a database that is down, and only it signs:
         # it may be signing now.
         is_up = not self._cause and not self._rows.is_lost
-        return is_up and self._group.begin_commit(started, EVERY_ENTRIES - self._unsigned)
+        return is_up and self._group.begin_commit(started, EVERY_ENTRIES - self._unsigned_count)
 
     def close(self) -> None:
         """Write what was handed in, sign it, and close the database.
@@ -184,7 +184,7 @@ class LedgerWriter:
             raise
         except self._failures as error:
             raise LedgerUnavailable(
-                f"all is recorded, but the last checkpoint could not be signed: {_told(error)}",
+                f"all is recorded, but the last checkpoint could not be signed: {_describe(error)}",
                 hint="the next start signs it",
             ) from error
         finally:
@@ -253,21 +253,21 @@ class LedgerWriter:
         return check.head, check.frontier, check.pending
 
     @property
-    def _unsigned(self) -> int:
+    def _unsigned_count(self) -> int:
         """How many entries no checkpoint covers yet, those included that are still written."""
         return self._tip.size - self._frontier.size
 
     def _chain_group(self, items: Sequence[Draft | Making]) -> _Group:
         """Put a group at the end of the chain, behind one that is still written; writes nothing."""
         drafts = cast("Sequence[Draft]", items)
-        # A server that went and came back while nobody wrote costs no caller an answer.
+        # A server that went and came back between two writes costs no caller an answer.
         if self._cause or self._rows.is_lost:
             self._resume()
         began = self._monotonic()
-        if self._unsigned + len(drafts) > EVERY_ENTRIES:
+        if self._unsigned_count + len(drafts) > EVERY_ENTRIES:
             # Signing comes with rests, and not every group is followed by one.
             self._sign_or_stop()
-        entries = self._chained(drafts)
+        entries = self._chain_entries(drafts)
         last = entries[-1]
         self._tip = head_after(last)
         signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
@@ -294,7 +294,7 @@ class LedgerWriter:
             self.listener(entries, self._monotonic() - group.began)
         return [Receipt(self.chain.name, entry) for entry in entries]
 
-    def _chained(self, drafts: Sequence[Draft]) -> list[Entry]:
+    def _chain_entries(self, drafts: Sequence[Draft]) -> list[Entry]:
         head, entries = self._tip, []
         for draft in drafts:
             entries.append(next_entry(self.chain, head, draft))
@@ -304,13 +304,13 @@ class LedgerWriter:
     def _settle_doubt(self, last: Entry, error: Exception) -> None:
         """Return only when a group whose commit went unanswered is found in the database."""
         if not self._rows.is_in_doubt(error):
-            raise self._stopped(error) from error
+            raise self._stop_error(error) from error
         try:
             self._open_again()
         except self._failures as why:
-            raise self._stopped(why) from error
+            raise self._stop_error(why) from error
         if self._head.hash != last.hash:
-            raise LedgerUnavailable(f"nothing was acknowledged: {_told(error)}") from error
+            raise LedgerUnavailable(f"nothing was acknowledged: {_describe(error)}") from error
 
     def _housekeep(self) -> float | None:
         """Sign when a checkpoint is due, or try to go on; give the seconds until the next time."""
@@ -339,7 +339,7 @@ class LedgerWriter:
         try:
             self._sign()
         except self._failures as error:
-            raise self._stopped(error) from error
+            raise self._stop_error(error) from error
 
     def _sign(self) -> None:
         """Sign a checkpoint over what is stored, which must be what is in memory."""
@@ -351,10 +351,10 @@ class LedgerWriter:
         self._frontier, self._pending = frontier, []
 
     def _stop(self, error: Exception) -> None:
-        self._cause = _told(error)
+        self._cause = _describe(error)
         self._retry_at = self._monotonic() + RETRY_S
 
-    def _stopped(self, error: Exception) -> LedgerUnavailable:
+    def _stop_error(self, error: Exception) -> LedgerUnavailable:
         self._stop(error)
         return self._unavailable()
 
@@ -373,21 +373,21 @@ class LedgerWriter:
         except ChainHeld as error:
             self._move(error)
         except self._failures as error:
-            raise self._stopped(error) from error
+            raise self._stop_error(error) from error
         self._cause = ""
         if self._head.size == 0:
             self._commit(self._chain_group([self._opening]))
 
     def _move(self, held: ChainHeld) -> None:
-        """Go on in another chain: somebody has taken this one, and what was acknowledged in it."""
+        """Go on in another chain: another process has taken over this one and its entries."""
         try:
-            chain = self._rows.moved()
+            chain = self._rows.move()
             if chain is None:
                 raise held
             self.chain = chain
             self._open()
         except self._failures as error:
-            raise self._stopped(error) from error
+            raise self._stop_error(error) from error
 
     def _open_again(self) -> None:
         before = self._head, self._frontier, self._pending
@@ -399,7 +399,7 @@ class LedgerWriter:
             raise
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, LedgerError) else f"{type(error).__name__}: {error}"
 
 

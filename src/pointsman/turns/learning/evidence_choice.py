@@ -20,7 +20,7 @@ from pointsman.turns.learning.evidence import (
     success_per_usd,
 )
 from pointsman.turns.learning.pattern import PatternSettings
-from pointsman.turns.trace import ModelOption, Neighbour
+from pointsman.turns.learning.pattern_row import ModelOption, Neighbour
 
 _THOUSAND = 1_000
 

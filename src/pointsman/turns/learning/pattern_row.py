@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import SCALE, Billionths, MicroUsd
@@ -28,6 +28,32 @@ class PatternRow(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     cost_microusd: Price
     sample_size: Count
     similarity: Share
+
+
+class ModelOption(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A model that similar turns speak for.
+
+    Only the method `evidence` sets the fields behind the sample size: the success and the cost it
+    expects, how many rows are behind that (in thousandths), and how far off it may well be.
+    """
+
+    model: str
+    score: Billionths
+    sample_size: int
+    success: Billionths | UnsetType = UNSET
+    cost_microusd: MicroUsd | UnsetType = UNSET
+    effective_rows: int | UnsetType = UNSET
+    standard_error: Billionths | UnsetType = UNSET
+
+
+class Neighbour(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A recorded turn like this one, and how it went."""
+
+    fingerprint_id: str
+    model: str
+    similarity: Billionths
+    success: Billionths | None
+    sample_size: int
 
 
 def nearest_first(rows: Iterable[PatternRow]) -> tuple[PatternRow, ...]:

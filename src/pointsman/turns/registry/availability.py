@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.instant import Instant
-from pointsman.turns.facts import Health
 from pointsman.turns.registry.call_event import CallEvent, counts
 from pointsman.turns.registry.models import provider_of
 from pointsman.turns.registry.provider_state import (
     THRESHOLDS,
     Cause,
     Change,
+    Health,
     Outage,
     Payload,
     ProviderState,

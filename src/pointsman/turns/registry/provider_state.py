@@ -12,12 +12,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.turns.facts import Health
 from pointsman.turns.registry.call_event import CallEvent
 from pointsman.turns.registry.models import provider_of
 
 Cause = Literal["5_consecutive_failures", "auth_error", "dns_error", "multi_model_failures"]
 Scope = Literal["model_specific", "provider_wide"]
+
+
+Health = Literal["healthy", "degraded", "unavailable", "half_open", "rate_limited"]
+"""`half_open` is a scope that this turn may try; it passes the vetoes like a healthy one."""
 
 
 class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.instant import EPOCH, SECOND, Instant
-from pointsman.turns.facts import Health
 from pointsman.turns.registry.availability import (
     ALL_HEALTHY,
     AvailabilityState,
@@ -29,6 +28,7 @@ from pointsman.turns.registry.models import provider_of
 from pointsman.turns.registry.provider_state import (
     THRESHOLDS,
     Cause,
+    Health,
     Outage,
     Thresholds,
     clears_at,

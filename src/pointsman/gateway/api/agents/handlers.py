@@ -21,7 +21,7 @@ from pointsman.gateway.api.agents.shapes import (
 )
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import instant_text
-from pointsman.signals.redaction import redacted
+from pointsman.signals.redaction import redact
 
 _WHOLE = ("min_events_for_trust", "failures_offline")
 
@@ -90,7 +90,7 @@ def _selfrep(call: Call, name: str, found: SelfRep) -> SelfRepAnswer:
 
 def _module(call: Call, module: Module) -> ModuleRow:
     """Return a module; where redacted, with personal data taken out of its texts."""
-    said = str if call.is_full else redacted
+    said = str if call.is_full else redact
     by = module.registration
     return ModuleRow(
         node_id=module.node_id,

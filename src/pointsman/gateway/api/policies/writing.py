@@ -31,7 +31,7 @@ async def write_policy(
         await in_thread(lambda: replace_file(path, text))
         pointsman.reload()
         return
-    given = pointsman.files.replaced(name, text)
+    given = pointsman.files.compile_with(name, text)
     if over:
         given = replace(given, over=over)
     await in_thread(lambda: pointsman.publish(given, _author(caller)))
@@ -52,7 +52,7 @@ class _PublicationListener:
     def __init__(self, parts: GatewayServices, files: LedgerPolicies) -> None:
         self._parts = parts
         self._files = files
-        self._last = files.published
+        self._last = files.newest_publication
 
     def __call__(self, in_force: InForce) -> None:
         parts = self._parts
@@ -72,7 +72,7 @@ class _PublicationListener:
 
     def _tell_live(self) -> None:
         """Tell of a publication once, when it is in force here."""
-        last, self._last = self._last, self._files.published
+        last, self._last = self._last, self._files.newest_publication
         if self._last is not None and (last is None or last.id != self._last.id):
             self._parts.feed.tell(published_event(self._last))
 

@@ -119,7 +119,7 @@ def _message(home: Home, facts: bytes | None, *, is_open: bool) -> MessageShown:
         return MessageShown(seal.digest, seal.chars, None, told)
     with closing(ContentReader(home.content, home.content_key())) as texts:
         try:
-            return MessageShown(seal.digest, seal.chars, texts.shown(seal), "")
+            return MessageShown(seal.digest, seal.chars, texts.displayed_text(seal), "")
         except MissingSnapshot as error:
             return MessageShown(seal.digest, seal.chars, None, error.message)
 

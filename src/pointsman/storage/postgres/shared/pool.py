@@ -9,7 +9,7 @@ from typing import Final
 
 import psycopg
 
-from pointsman.storage.postgres.connection import PostgresConnection, Raw, told
+from pointsman.storage.postgres.connection import PostgresConnection, Raw, translate_error
 from pointsman.storage.postgres.place import PostgresStore
 
 MOST_IDLE: Final = 8
@@ -20,7 +20,7 @@ class Pool:
     """Lends connections; may be shared by threads."""
 
     def __init__(self, store: PostgresStore) -> None:
-        store.migrated()
+        store.ensure_migrated()
         self._store = store
         self._lock = threading.Lock()
         self._idle: list[PostgresConnection] = []
@@ -33,13 +33,13 @@ class Pool:
     @contextmanager
     def lent(self) -> Iterator[Raw]:
         """Lend a connection; one that failed is not lent again."""
-        connection = self._taken()
+        connection = self._take()
         try:
             yield connection.raw
         except psycopg.Error as error:
             with suppress(psycopg.Error):
                 connection.raw.close()
-            raise told(error, self.shown) from error
+            raise translate_error(error, self.shown) from error
         except BaseException:
             with suppress(psycopg.Error):
                 connection.raw.close()
@@ -53,12 +53,12 @@ class Pool:
         for each in idle:
             each.close()
 
-    def _taken(self) -> PostgresConnection:
+    def _take(self) -> PostgresConnection:
         while True:
             with self._lock:
                 found = self._idle.pop() if self._idle else None
             if found is None:
-                return self._store.connected(SCHEMA)
+                return self._store.connect(SCHEMA)
             if found.is_alive:
                 return found
             found.close()

@@ -80,8 +80,8 @@ class PostgresReserves:
             return Unknown(tuple(bounded[at] for _, at, _ in rows))
         return Short(place, room) if word == "short" else None
 
-    def counted(self, accounts: Sequence[str]) -> list[Counted | None]:
-        """Give how accounts stand; None for those that are not counted yet."""
+    def read_counts(self, accounts: Sequence[str]) -> list[Counted | None]:
+        """Return how accounts stand; None for those that are not counted yet."""
         try:
             with self._pool.lent() as raw:
                 rows = raw.execute(_COUNTED, ([*accounts],)).fetchall()
@@ -96,7 +96,7 @@ class PostgresReserves:
             raw.execute(_SEED, (account.name, *account.owner, account.first_day, account.end_day))
 
     def seed_of(self, account: AccountRow, expires_at_s: int) -> Seed:
-        """Give what an account spent, and up to where in each chain that holds."""
+        """Return the amount an account spent, and up to where in each chain that holds."""
         asked = (*account.owner, account.first_day, account.end_day)
         with self._pool.lent() as raw, raw.transaction():
             # One look at both: the sum is that of exactly these marks.
@@ -106,7 +106,7 @@ class PostgresReserves:
         return Seed(account.name, 0 if row is None else row[0], marks, expires_at_s)
 
     def spent(self, account: AccountRow) -> int:
-        """Give what an account spent, as far as chains are folded."""
+        """Return the amount an account spent, as far as chains are folded."""
         with self._pool.lent() as raw:
             asked = (*account.owner, account.first_day, account.end_day)
             row = raw.execute(_SPENT, asked).fetchone()
@@ -123,7 +123,7 @@ class PostgresReserves:
             return [name for (name,) in raw.execute(_BEHIND).fetchall()]
 
     def outcomes(self, chain: str, first: int, most: int) -> list[tuple[int, str, bytes]]:
-        """Give a chain's outcomes from an entry on: its place, id and payload."""
+        """Return a chain's outcomes from an entry on: its place, id and payload."""
         with self._pool.lent() as raw:
             rows = raw.execute(_OUTCOMES, (chain, first, most), binary=True).fetchall()
         return [(seq, name, bytes(payload)) for seq, name, payload in rows]
@@ -134,7 +134,7 @@ class PostgresReserves:
             return raw.execute(_RECORDED, (name,)).fetchone() is not None
 
     def marks(self) -> dict[str, int]:
-        """Give up to which entry each chain is folded."""
+        """Return up to which entry each chain is folded."""
         with self._pool.lent() as raw:
             return dict(raw.execute(_MARKS).fetchall())
 
@@ -153,7 +153,7 @@ class PostgresReserves:
             row = raw.execute(_FOLD, asked).fetchone()
             known = 0 if row is None else int(row[0])
             if known == batch.first and sums:
-                # In one order for all, so that nobody waits for each other.
+                # In one order for all, so that no two transactions wait for each other.
                 rows = [(batch.chain, *key, *sums[key]) for key in sorted(sums)]
                 with raw.cursor() as cursor:
                     cursor.executemany(_ADD_SPENT, rows)

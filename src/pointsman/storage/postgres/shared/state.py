@@ -69,14 +69,14 @@ class SharedState:
         self._pool = pool
 
     def beat(self, beat: Beat, lease_s: float) -> bool:
-        """Give a sign of life that is good for so long; True where none was known before."""
+        """Return a sign of life that is good for so long; True where none was known before."""
         said = (beat.process, beat.chain, beat.policy_id, beat.version, beat.epoch, beat.holding)
         with self._pool.lent() as raw:
             row = raw.execute(_BEAT, (*said, lease_s)).fetchone()
         return row is not None and bool(row[0])
 
     def peers(self) -> list[Peer]:
-        """Give every replica that has not left."""
+        """Return every replica that has not left."""
         with self._pool.lent() as raw:
             rows = raw.execute(_PEERS).fetchall()
         return [Peer(Beat(*row[:6]), row[6], row[7]) for row in rows]
@@ -100,13 +100,13 @@ class SharedState:
         return True
 
     def now_us(self) -> int:
-        """Give the database's time."""
+        """Return the database's time."""
         with self._pool.lent() as raw:
             row = raw.execute(_NOW).fetchone()
         return 0 if row is None else int(row[0])
 
     def ahead(self, session_id: str) -> Ahead:
-        """Give what all replicas know of a session, as it is now."""
+        """Return what all replicas know of a session, as it is now."""
         with self._pool.lent() as raw:
             row = raw.execute(_AHEAD, {"session": session_id}).fetchone()
         if row is None:
@@ -121,13 +121,13 @@ class SharedState:
             raw.execute(_HOLD_TURN, (session_id, *said, at))
 
     def tell(self, body: bytes) -> None:
-        """Append an event; one at a time, so that nobody sees a later one first."""
+        """Append an event; one at a time, so that no reader sees a later one first."""
         with self._pool.lent() as raw, raw.transaction():
             raw.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key("shared/events"),))
             raw.execute("INSERT INTO events (body) VALUES (%s)", (body,))
 
     def after(self, place: str) -> list[Event]:
-        """Give the events after a place, the oldest first; after an empty one all that are kept."""
+        """Return the events after a place, the oldest first; all events for an empty place."""
         with self._pool.lent() as raw:
             rows = raw.execute(_AFTER, (int(place or 0), MOST_EVENTS)).fetchall()
         return [Event(str(seq), bytes(body)) for seq, body in rows]
@@ -138,12 +138,12 @@ class SharedState:
             return raw.execute(_CLAIM, (name, holder, for_s)).fetchone() is not None
 
     def give_up(self, name: str, holder: str) -> None:
-        """Give a claim up."""
+        """Release a claim."""
         with self._pool.lent() as raw:
             raw.execute(_GIVE_UP, (name, holder))
 
     def forget(self, turns_before: Instant) -> None:
-        """Forget events that bear on nothing any more, and turns nobody came back to."""
+        """Forget expired events, and turns that were not continued."""
         with self._pool.lent() as raw:
             raw.execute(_FORGET_EVENTS)
             raw.execute("DELETE FROM turns WHERE at_us < %s", (turns_before,))

@@ -52,7 +52,7 @@ class Experience:
         else:
             self._read_some(connection, changed)
         calibration = self.calibration
-        if calibration is None or calibration.is_stale(len(self.index), self.index.judged()):
+        if calibration is None or calibration.is_stale(len(self.index), self.index.judged_count()):
             self._begin(connection)
 
     def evidence(
@@ -75,31 +75,31 @@ class Experience:
         return replace(found, calibration_id=self._id, success_per_usd=known.success_per_usd)
 
     def threshold(self, connection: Connection, target: Target, k: int) -> Threshold | None:
-        """Give the threshold of a target; found out when it is first asked for, then kept."""
+        """Return the threshold of a target; found out when it is first asked for, then kept."""
         calibration = self.calibration
         if calibration is None:
             return None
         known = calibration.threshold(target, k)
         if known is None:
-            known = threshold(self.tried(k), target, k)
+            known = threshold(self.try_all(k), target, k)
             if known is not None:
                 found = replace(calibration, thresholds=(*calibration.thresholds, known))
                 self._keep(connection, found)
         return known
 
-    def tried(self, k: int = 0) -> Tried:
+    def try_all(self, k: int = 0) -> Tried:
         """Estimate recorded looks as if they were new: those whose names come first."""
         return [[*map(estimate, found.models)] for _, found in self.left_out(k)]
 
     def left_out(self, k: int = 0) -> Iterable[tuple[int, Evidence]]:
-        """Give the evidence about looks from all others, with their places."""
+        """Return the evidence about looks from all others, with their places."""
         index = self.index
         ordered = sorted(range(len(index)), key=lambda place: index.ids[place])
         for place in ordered[:MOST_TRIED]:
             yield place, index.evidence(index.look_at(place), k, without=place)
 
     def fingerprints(self, connection: Connection) -> dict[str, Fingerprint]:
-        """Give what every look is the look of, by name."""
+        """Return what every look is the look of, by name."""
         rows = connection.execute(SQL["all_looks"])
         return {str(row[0]): self._look(*row).fingerprint for row in rows}
 
@@ -134,7 +134,7 @@ class Experience:
     def _begin(self, connection: Connection) -> None:
         """Start from a new centre; thresholds are found again when they are asked for."""
         self.index.recentre()
-        found = Calibration(len(self.index), self.index.judged(), self.index.centre)
+        found = Calibration(len(self.index), self.index.judged_count(), self.index.centre)
         self._keep(connection, found)
 
     def _keep(self, connection: Connection, found: Calibration) -> None:

@@ -26,7 +26,7 @@ class Changed(Struct, frozen=True):
 
     @classmethod
     def since(cls, connection: Connection, version: int) -> Changed | None:
-        """Give what changed after a version; None where the store does not know that.
+        """Return what changed after a version; None where the store does not know that.
 
         SQLite tells only that another process wrote. Where many processes write all the time, the
         store numbers what it does: reading all of it at every turn would not do.

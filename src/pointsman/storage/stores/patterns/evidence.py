@@ -112,7 +112,7 @@ class EvidenceIndex:
         return self._ids
 
     def priors(self) -> list[Prior]:
-        """Give the sums of each model over all looks, by name."""
+        """Return the sums of each model over all looks, by name."""
         if self._priors is None:
             count = len(self._ids)
             totals = self._sums[:count].sum(axis=0)
@@ -123,8 +123,8 @@ class EvidenceIndex:
             self._means = own_means(self._priors)
         return self._priors
 
-    def judged(self) -> int:
-        """Give how many judged samples there are."""
+    def judged_count(self) -> int:
+        """Return how many judged samples there are."""
         return int(self._sums[: len(self._ids), _JUDGED].sum())
 
     def recentre(self, centre: Sequence[int] | None = None) -> None:
@@ -202,7 +202,7 @@ class EvidenceIndex:
         self._priors = None
 
     def look(self, fingerprint: Fingerprint, letters: bytes, tokens: bytes) -> Floats:
-        """Give a turn's look, ready to be compared."""
+        """Return a turn's look, ready to be compared."""
         structure = self._structures.get(fingerprint)
         if structure is None:
             if len(self._structures) >= _KNOWN_STRUCTURES:
@@ -212,7 +212,7 @@ class EvidenceIndex:
         return join_look(text_part(letters, tokens, self._centre_reals), structure)
 
     def look_at(self, place: int) -> Floats:
-        """Give the look at a place."""
+        """Return the look at a place."""
         found: Floats = self._looks[place].astype(np.float32)
         return found
 
@@ -220,10 +220,10 @@ class EvidenceIndex:
         """Weigh the k most similar looks, `without` the one at a place; as `gathered` does it."""
         if len(self._ids) - (without >= 0) < 1:
             return Evidence((), 0, ())
-        return self.weighed(*self.near(look, k, without), without)
+        return self.weigh(*self.near(look, k, without), without)
 
     def near(self, look: Floats, k: int = 0, without: int = -1) -> tuple[Places, Whole]:
-        """Give the places of the k most similar looks, and how alike they are."""
+        """Return the places of the k most similar looks, and how alike they are."""
         wanted = min(k or looks_for(len(self._models)), len(self._ids) - (without >= 0))
         places = self._candidates(look, wanted + (without >= 0))
         products = self._products(look, places)
@@ -233,7 +233,7 @@ class EvidenceIndex:
         found = (products >= bar).nonzero()[0]
         return places.take(found), products.take(found).astype(np.int64)
 
-    def weighed(self, near: Places, alike: Whole, without: int = -1) -> Evidence:
+    def weigh(self, near: Places, alike: Whole, without: int = -1) -> Evidence:
         """Weigh looks by how alike they are."""
         steps = (alike.max() - alike) // STEP
         weights = _WEIGHTS.take(steps, mode="clip")
@@ -244,7 +244,7 @@ class EvidenceIndex:
         )
 
     def _candidates(self, look: Floats, k: int) -> Places:
-        """Give the places worth comparing, as `turns.evidence.candidates` does."""
+        """Return the places worth comparing, as `turns.evidence.candidates` does."""
         count = len(self._ids)
         if count <= all_compared(k, self._compared):
             return np.arange(count)
@@ -257,11 +257,11 @@ class EvidenceIndex:
         step = _BLOCK if is_ready else _FETCHED
         for start in range(0, len(places), step):
             end = min(len(places), start + step)
-            rows = self._looks[start:end] if is_all else self._fetched(places[start:end])
+            rows = self._looks[start:end] if is_all else self._fetch(places[start:end])
             np.dot(self._ready(rows), look, out=found[start:end])
         return found
 
-    def _fetched(self, places: Places) -> Floats | Short:
+    def _fetch(self, places: Places) -> Floats | Short:
         room = self._taken if self._looks.dtype == np.float32 else self._short
         # `clip` only says that no place is checked: all of them are there.
         found: Floats | Short = self._looks.take(places, 0, room[: len(places)], "clip")
@@ -325,7 +325,7 @@ class EvidenceIndex:
         ]
 
     def _nearest(self, near: Places, alike: Whole) -> list[PatternRow]:
-        """Give the first rows, the most alike first, then by name and model."""
+        """Return the first rows, the most alike first, then by name and model."""
         if len(near) > SHOWN:
             bar = np.partition(alike, len(alike) - SHOWN)[len(alike) - SHOWN]
             shown = (alike >= bar).nonzero()[0]
@@ -346,7 +346,7 @@ class EvidenceIndex:
         return rows[:SHOWN]
 
     def outcomes(self, place: int) -> Mapping[str, Outcomes]:
-        """Give what each model did on the look at a place."""
+        """Return what each model did on the look at a place."""
         columns = self._sums[place].T.tolist()
         return {
             self._models[code]: Outcomes(*numbers)

@@ -66,7 +66,7 @@ class PatternIndex:
         for place, (name, look) in enumerate(fresh.items(), start):
             self._ids.append(name)
             self._places[name] = place
-            self._put(place, look)
+            self._set_look(place, look)
         if fresh:
             self._put_vectors(start, [look.vector for look in fresh.values()])
 
@@ -87,7 +87,7 @@ class PatternIndex:
     def nearest(
         self, fingerprint: Fingerprint, vector: bytes, k: int
     ) -> list[tuple[str, Billionths]]:
-        """Give the k fingerprints most like this one, the most similar first, then by id."""
+        """Return the k fingerprints most like this one, the most similar first, then by id."""
         if k < 1 or not self._ids:
             return []
         alike = self.similarities(fingerprint, vector)
@@ -95,20 +95,20 @@ class PatternIndex:
         return [(name, Billionths(-negative)) for negative, name in sorted(found)[:k]]
 
     def similarities(self, fingerprint: Fingerprint, vector: bytes) -> Whole:
-        """Give the likeness of every fingerprint to this one, in billionths, by place."""
+        """Return the likeness of every fingerprint to this one, in billionths, by place."""
         structural = self._structural(fingerprint)
         if len(vector) != DIMENSIONS:
             return structural
         count = len(self._ids)
-        hybrid = _blended(ALPHA, self._cosines(np.frombuffer(vector, np.int8)), structural)
+        hybrid = _blend(ALPHA, self._cosines(np.frombuffer(vector, np.int8)), structural)
         return np.where(self._has_vector[:count], hybrid, structural)
 
     def names(self) -> list[str]:
-        """Give the ids by place."""
+        """Return the ids by place."""
         return list(self._ids)
 
     def _best(self, alike: Whole, k: int) -> list[int]:
-        """Give places that surely hold the k best; of those that tie for the last, few more."""
+        """Return places that surely hold the k best; of those that tie for the last, few more."""
         if k >= len(alike):
             return list(range(len(alike)))
         bar = np.partition(alike, len(alike) - k)[len(alike) - k]
@@ -130,10 +130,10 @@ class PatternIndex:
         workloads = self._workloads[:count]
         code = self._workload_codes.get(fingerprint.workload_id, -1)
         same = (workloads == code).astype(np.int64) * SCALE
-        return np.where(workloads == 0, total, _blended(WORKLOAD, same, total))
+        return np.where(workloads == 0, total, _blend(WORKLOAD, same, total))
 
     def _cosines(self, vector: npt.NDArray[np.int8]) -> Whole:
-        """Give the cosine with every vector, 0 where it is negative."""
+        """Return the cosine with every vector, 0 where it is negative."""
         count = len(self._ids)
         dots = np.maximum(self._dots(vector), 0.0)
         own = int(np.square(vector, dtype=np.int32).sum())
@@ -164,7 +164,7 @@ class PatternIndex:
             return 0
         return self._workload_codes.setdefault(workload, len(self._workload_codes) + 1)
 
-    def _put(self, place: int, look: Look) -> None:
+    def _set_look(self, place: int, look: Look) -> None:
         fingerprint = look.fingerprint
         self._keys[place] = int(look.id[_PREFIX : _PREFIX + 16], 16)
         self._buckets[place] = fingerprint.estimated_input_tokens_bucket
@@ -225,14 +225,14 @@ class _Sets:
         self._members = array("q")
 
     def codes(self, fingerprint: Fingerprint) -> list[int]:
-        """Give the numbers of a fingerprint's sets."""
+        """Return the numbers of a fingerprint's sets."""
         return [
             self._code(field, name, getattr(fingerprint, name))
             for field, name in enumerate(SET_WEIGHTS)
         ]
 
     def shares(self, fingerprint: Fingerprint) -> Whole:
-        """Give the share of every set with the same field of this fingerprint, by number."""
+        """Return the share of every set with the same field of this fingerprint, by number."""
         given = [(name, getattr(fingerprint, name)) for name in SET_WEIGHTS]
         words = [self._words.get((name, word), 0) for name, members in given for word in members]
         is_shared = np.zeros(len(self._words) + 1, np.int64)
@@ -243,7 +243,9 @@ class _Sets:
         sizes = np.array([len(members) for _, members in given])
         either = sizes.take(fields) + np.array(self._sizes) - shared
         weights = np.array([*SET_WEIGHTS.values()]).take(fields)
-        return np.where(either == 0, weights, _rounded(shared * weights, np.maximum(either, 1)))
+        return np.where(
+            either == 0, weights, _divide_rounding(shared * weights, np.maximum(either, 1))
+        )
 
     def _code(self, field: int, name: str, members: tuple[str, ...]) -> int:
         found = self._codes.setdefault((name, members), len(self._codes))
@@ -256,11 +258,11 @@ class _Sets:
         return found
 
 
-def _blended(part: Billionths, first: Whole, second: Whole) -> Whole:
-    return _rounded(first * part + second * (SCALE - part), SCALE)
+def _blend(part: Billionths, first: Whole, second: Whole) -> Whole:
+    return _divide_rounding(first * part + second * (SCALE - part), SCALE)
 
 
-def _rounded(numerator: Whole, denominator: Whole | int) -> Whole:
+def _divide_rounding(numerator: Whole, denominator: Whole | int) -> Whole:
     """Divide numbers that are not negative, rounding half to even."""
     quotient: Whole = numerator // denominator
     twice = 2 * (numerator - quotient * denominator)

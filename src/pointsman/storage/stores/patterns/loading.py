@@ -23,8 +23,8 @@ LOADED_AT_ONCE = 1_024
 _BODY = msgspec.json.Decoder(Fingerprint)
 
 
-def loaded(connection: Connection) -> PatternIndex:
-    """Give an index of all fingerprints as they are now."""
+def load_index(connection: Connection) -> PatternIndex:
+    """Return an index of all fingerprints as they are now."""
     # Imported here: numpy takes longer to load than most commands take, and few compare anything.
     from pointsman.storage.stores.patterns.index import PatternIndex  # noqa: PLC0415 - see above
 
@@ -39,7 +39,7 @@ def caught_up(connection: Connection, index: PatternIndex, since: int) -> Patter
     """Do to the index what others did to the table; where that is not known, read it anew."""
     changed = Changed.since(connection, since)
     if changed is None:
-        return loaded(connection)
+        return load_index(connection)
     rows = connection.execute(SQL["fingerprints_of"], (changed.listed,))
     index.add([_look(*row) for row in rows])
     for name in changed.gone:
@@ -48,7 +48,7 @@ def caught_up(connection: Connection, index: PatternIndex, since: int) -> Patter
 
 
 def vector_search(connection: Connection) -> VectorSearch | None:
-    """Give the search of a database that can compare vectors itself; None where it cannot."""
+    """Return the search of a database that can compare vectors itself; None where it cannot."""
     if not connection.execute(SQL["has_vectors"]).get:
         return None
     # Imported here for the same reason as above.
@@ -58,7 +58,7 @@ def vector_search(connection: Connection) -> VectorSearch | None:
 
 
 def blank_experience(maker: bytes) -> Experience:
-    """Give what the method `evidence` knows before it has read anything."""
+    """Return what the method `evidence` knows before it has read anything."""
     # Likewise.
     from pointsman.storage.stores.patterns.calibration import Experience  # noqa: PLC0415 - see above
 

@@ -39,5 +39,5 @@ def halves(vector: bytes) -> tuple[bytes, bytes]:
 
 
 def made_by(maker: bytes, tokens: bytes) -> bytes:
-    """Give the numbers of tokens, without their mark; those of another maker count as none."""
+    """Return the numbers of tokens, without their mark; those of another maker count as none."""
     return tokens[:TOKENS] if tokens[TOKENS:] == maker else b""

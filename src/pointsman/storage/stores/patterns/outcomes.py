@@ -69,13 +69,13 @@ class ModelTotal(Struct, frozen=True):
 
 
 def outcomes_of(connection: Connection, names: Sequence[str]) -> list[tuple[str, Outcome]]:
-    """Give every outcome of these fingerprints, each with its fingerprint's id."""
+    """Return every outcome of these fingerprints, each with its fingerprint's id."""
     rows = connection.execute(SQL["outcomes_of"], (msgspec.json.encode(names).decode(),))
     return [(name, Outcome(*row)) for name, *row in rows]
 
 
 def pattern_row(name: str, alike: Billionths, outcome: Outcome) -> PatternRow:
-    """Give an outcome as a decision may look at it, with how alike its fingerprint is."""
+    """Return an outcome as a decision may look at it, with how alike its fingerprint is."""
     return PatternRow(
         fingerprint_id=name,
         model=outcome.model,

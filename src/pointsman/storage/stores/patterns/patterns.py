@@ -31,7 +31,7 @@ from pointsman.storage.stores.patterns.changes import SQL, Changed
 from pointsman.storage.stores.patterns.loading import (
     blank_experience,
     caught_up,
-    loaded,
+    load_index,
     vector_search,
 )
 from pointsman.storage.stores.patterns.look import Look, halves
@@ -130,7 +130,7 @@ class PatternStore:
         """
         sample = Sample(model, 1, 0, 0, cost_microusd, latency_ms, pricing_version, at)
         look = Look.of(fingerprint, vector)
-        return self._written(lambda writing: writing.recorded(look, sample, turn_id, origin or ""))
+        return self._write(lambda writing: writing.record(look, sample, turn_id, origin or ""))
 
     def update_score(
         self, turn_id: str, score: Billionths, confidence: Billionths, eval_id: str
@@ -141,18 +141,18 @@ class PatternStore:
                 raise InputError(f"the {name} of `{eval_id}` is not between 0 and 1")
         is_sure = confidence >= MIN_EVAL_CONFIDENCE
         verdict = Verdict(turn_id, score, eval_id, is_sure)
-        return self._written(lambda writing: writing.scored(verdict))
+        return self._write(lambda writing: writing.score(verdict))
 
     def import_rows(self, rows: Sequence[ImportRow], at: Instant) -> Imported:
         """Count outcomes from elsewhere, all or none of them."""
-        return self._written(lambda writing: writing.imported(rows, at))
+        return self._write(lambda writing: writing.import_rows(rows, at))
 
     def put_tokens(self, name: str, letters: bytes, tokens: bytes) -> bool:
-        """Give a look tokens of another maker; tells whether these are the letters it has."""
-        return self._written(lambda writing: writing.put_tokens(name, letters, tokens))
+        """Return a look tokens of another maker; tells whether these are the letters it has."""
+        return self._write(lambda writing: writing.put_tokens(name, letters, tokens))
 
     def without_tokens(self) -> list[tuple[str, str]]:
-        """Give looks that have no tokens of the maker in force, with each turn they come from."""
+        """Return looks that have no tokens of the maker in force, with each turn they come from."""
         with self._reading() as connection:
             if connection is None:
                 return []
@@ -169,15 +169,15 @@ class PatternStore:
     def delete(self, name: str) -> str:
         """Forget the fingerprint whose id is or begins like this, and all counted for it."""
         found = self._one_like(name).fingerprint_id
-        self._written(lambda writing: writing.deleted([found]))
+        self._write(lambda writing: writing.delete([found]))
         return found
 
     def nearest(self, fingerprint: Fingerprint, vector: bytes, k: int) -> tuple[PatternRow, ...]:
-        """Give the k nearest rows of outcomes in their order; none where they cannot be read."""
+        """Return the k nearest rows of outcomes in their order; none where they cannot be read."""
         return self.found(fingerprint, vector, k).rows
 
     def found(self, fingerprint: Fingerprint, vector: bytes, k: int) -> Found:
-        """Give the k nearest rows, or why there are none. Never raises: a turn must not fail."""
+        """Return the k nearest rows, or why there are none. Never raises: a turn must not fail."""
         try:
             with self._reading() as connection:
                 if connection is None:
@@ -189,7 +189,7 @@ class PatternStore:
     def evidence(
         self, fingerprint: Fingerprint, vector: bytes, k: int = 0, target: Target | None = None
     ) -> FoundEvidence:
-        """Give the evidence about a turn, or why there is none. Never raises: a turn must not fail.
+        """Return the evidence about a turn, or the reason for none. Never raises: no turn may fail.
 
         A `k` of 0 weighs as many looks as the method wants.
         """
@@ -205,7 +205,7 @@ class PatternStore:
 
     @contextmanager
     def experience(self) -> Iterator[tuple[Experience, Connection] | None]:
-        """Give what the method `evidence` knows, for a report; None while nothing is recorded."""
+        """Return what the method `evidence` knows, for a report; None while nothing is recorded."""
         with self._reading() as connection:
             if connection is None:
                 yield None
@@ -220,21 +220,21 @@ class PatternStore:
             return {str(name): int(n) for name, n in connection.execute(SQL["count_origins"])}
 
     def listed(self, limit: int = 100) -> list[Summary]:
-        """Give fingerprints, the most lately seen first."""
+        """Return fingerprints, the most lately seen first."""
         with self._reading() as connection:
             if connection is None:
                 return []
             return [summary(row) for row in connection.execute(SQL["list_fingerprints"], (limit,))]
 
     def show(self, name: str) -> Pattern:
-        """Give the fingerprint whose id is or begins like this, with its outcomes."""
+        """Return the fingerprint whose id is or begins like this, with its outcomes."""
         one = self._one_like(name)
         with self._reading() as connection:
             found = [] if connection is None else outcomes_of(connection, [one.fingerprint_id])
         return Pattern(one, tuple(outcome for _, outcome in found))
 
     def report(self) -> list[ModelTotal]:
-        """Give what is known about each model, by its name."""
+        """Return what is known about each model, by its name."""
         with self._reading() as connection:
             if connection is None:
                 return []
@@ -253,18 +253,18 @@ class PatternStore:
         return nearest_first(pattern_row(name, alike[name], outcome) for name, outcome in found)[:k]
 
     def _in_step(self, connection: Connection) -> PatternIndex:
-        """Give the index as the table is now, also where another process has written to it."""
+        """Return the index as the table is now, also where another process has written to it."""
         version = connection.execute(SQL["version"]).get
         index, self._index = self._index, None
         if index is None or index.is_worn:
-            index = loaded(connection)
+            index = load_index(connection)
         elif version != self._version:
             index = caught_up(connection, index, self._version)
         self._index, self._version = index, version
         return index
 
     def _experience_now(self, connection: Connection) -> Experience:
-        """Give what is known as the tables are now, also where another process has written."""
+        """Return what is known as the tables are now, also where another process has written."""
         version = connection.execute(SQL["version"]).get
         known, self._experience = self._experience, None
         if known is None:
@@ -290,13 +290,13 @@ class PatternStore:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection | None]:
-        """Give the connection, or None while nothing was ever recorded."""
-        with self._using, self._told("read"):
-            yield self._opened() if self._connection or self._place.exists() else None
+        """Return the connection, or None while nothing was ever recorded."""
+        with self._using, self._translate_errors("read"):
+            yield self._open() if self._connection or self._place.exists() else None
 
-    def _written(self, work: Callable[[Writing], T]) -> T:
-        with self._using, self._told("written"):
-            connection = self._opened()
+    def _write(self, work: Callable[[Writing], T]) -> T:
+        with self._using, self._translate_errors("written"):
+            connection = self._open()
             writing = Writing(connection, self._caps)
             done: list[T] = []
             # Whatever goes wrong from here on, the index is built anew rather than out of step.
@@ -312,8 +312,8 @@ class PatternStore:
         return done[0]
 
     @contextmanager
-    def _told(self, done: str) -> Iterator[None]:
-        """Turn what fails into an error that says what to do, and start afresh after it."""
+    def _translate_errors(self, done: str) -> Iterator[None]:
+        """Turn a failure into an error that says what to do, and start afresh after it."""
         try:
             yield
         except (apsw.Error, LedgerError, OSError) as error:
@@ -327,7 +327,7 @@ class PatternStore:
             self._drop()
             raise
 
-    def _opened(self) -> Connection:
+    def _open(self) -> Connection:
         if self._connection is None:
             # Losing the last turns to a power cut loses a little evidence, and no decision.
             connection = self._place.lasting("patterns.sql", sync="NORMAL")

@@ -55,7 +55,7 @@ class Sieve:
         self._signs[:, start : start + len(looks)] = np.packbits(bits, axis=1).view(np.uint64).T
 
     def candidates(self, look: Floats, count: int, wanted: int) -> Places:
-        """Give the places that disagree least; those that do so as little as the last count too."""
+        """Return the places that disagree least, with all that tie for the last place."""
         counts, most = self._disagreements(look, count)
         bar = _guess(counts, wanted)
         found = counts <= bar
@@ -82,7 +82,7 @@ class Sieve:
         return found, most
 
     def _words(self, look: Floats) -> tuple[Words, Words, int]:
-        """Give the signs of a look, where it is `loud`, and in how many places that is."""
+        """Return the signs of a look, where it is `loud`, and in how many places that is."""
         turned = np.concatenate((look[LETTERS:], look[:LETTERS]))
         signs, loud = self._bits
         np.greater(turned, 0, signs[:LENGTH])
@@ -102,7 +102,7 @@ class Sieve:
 
 
 def _nothing_counted(count: int, most: int) -> Counts:
-    """Give room for counts, in which a byte each is most often enough."""
+    """Return room for counts, in which a byte each is most often enough."""
     if most <= _MOST_IN_A_BYTE:
         return np.empty(count, np.uint8)
     return np.empty(count, np.uint16)

@@ -94,7 +94,7 @@ class Sample(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What somebody thinks of a turn."""
+    """The rating of a turn."""
 
     turn: str
     score: Billionths
@@ -119,7 +119,7 @@ class Writing:
             return None
         return Changed([*dict.fromkeys([*(look.id for look in self._added), *self._scored])])
 
-    def recorded(self, look: Look, sample: Sample, turn_id: str, origin: str = "") -> Recorded:
+    def record(self, look: Look, sample: Sample, turn_id: str, origin: str = "") -> Recorded:
         """Count a turn, unless it was counted before."""
         before = self._samples(look.id, sample.model)
         is_new_turn = self._get("find_turn", turn_id) is None
@@ -129,7 +129,7 @@ class Writing:
             self._run("add_turn", turn_id, look.id, sample.model, sample.at)
             if origin:
                 self._run("add_origin", turn_id, origin)
-        evicted = self._evicted(sample.at)
+        evicted = self._evict_surplus(sample.at)
         return Recorded(
             fingerprint_id=look.id,
             is_new_turn=is_new_turn,
@@ -140,7 +140,7 @@ class Writing:
             evicted=evicted,
         )
 
-    def scored(self, verdict: Verdict) -> ScoreUpdate:
+    def score(self, verdict: Verdict) -> ScoreUpdate:
         """Put a verdict in the place of the one before it."""
         found = self._get("find_turn", verdict.turn)
         if found is None:
@@ -157,7 +157,7 @@ class Writing:
         self._scored.append(name)
         return "counted"
 
-    def imported(self, rows: Sequence[ImportRow], at: Instant) -> Imported:
+    def import_rows(self, rows: Sequence[ImportRow], at: Instant) -> Imported:
         """Count rows from elsewhere."""
         added = 0
         for row in rows:
@@ -166,12 +166,12 @@ class Writing:
                 self._count(look, _import_sample(row, at))
                 self._run("add_import", row.id, look.id)
                 added += 1
-        evicted = self._evicted(at)
+        evicted = self._evict_surplus(at)
         is_over = self._total("count_fingerprints") > self._caps.soft
         return Imported(added, len(rows) - added, is_over, evicted)
 
     def put_tokens(self, name: str, letters: bytes, tokens: bytes) -> bool:
-        """Give a look tokens of another maker, if these are the letters it has."""
+        """Set the tokens of a fingerprint that has these letters."""
         found = self._connection.execute(SQL["letters_of"], (name,)).fetchone()
         if not letters or found is None or bytes(found[0]) != letters:
             return False
@@ -180,7 +180,7 @@ class Writing:
         self._scored.append(name)
         return True
 
-    def deleted(self, names: Sequence[str]) -> None:
+    def delete(self, names: Sequence[str]) -> None:
         """Forget fingerprints."""
         self._connection.executemany(SQL["delete_fingerprint"], [(name,) for name in names])
         self._deleted += names
@@ -202,7 +202,7 @@ class Writing:
         self._added.append(look)
         return is_new
 
-    def _evicted(self, at: Instant) -> tuple[Evicted, ...]:
+    def _evict_surplus(self, at: Instant) -> tuple[Evicted, ...]:
         """Let go of what is too old, then of what is too many: oldest first, then least sampled."""
         oldest = at - self._caps.age_days * DAY
         self._run("delete_turns", oldest)
@@ -217,7 +217,7 @@ class Writing:
         self, trigger: EvictionTrigger, found: Sequence[tuple[str, int]], at: Instant
     ) -> Evicted:
         before = self._total("count_fingerprints"), self._total("count_outcomes")
-        self.deleted([name for name, _ in found])
+        self.delete([name for name, _ in found])
         after = self._total("count_fingerprints"), self._total("count_outcomes")
         age = (at - found[0][1]) // DAY
         return Evicted(trigger, before[0], after[0], before[1], after[1], len(found), age)
