@@ -56,7 +56,7 @@ QUERY = "please calculate how many tokens the nightly report used, and check it 
 
 
 def house(count: int) -> CompiledAgents:
-    """Give that many agents as real ones are: some degraded, some offline, some restricted."""
+    """Return that many agents as real ones are: some degraded, some offline, some restricted."""
     modules = {
         f"agent:{n:05d}": GivenModule(
             apt=Decimal(n * 7919 % 700 + 300) / 1000,
@@ -75,8 +75,8 @@ def house(count: int) -> CompiledAgents:
     return CompiledAgents(compile_policy(policy), make_selfrep(file, POLICY_FORM.id(policy)))
 
 
-def timed(call: Callable[[], object], seconds: float = 1.5) -> dict[str, float]:
-    """Give microseconds a call: the least and the median of short rounds."""
+def time_call(call: Callable[[], object], seconds: float = 1.5) -> dict[str, float]:
+    """Return microseconds a call: the least and the median of short rounds."""
     call()
     start = time.thread_time_ns()
     call()
@@ -95,7 +95,7 @@ def growth() -> dict[str, dict[str, float]]:
     for count in SIZES:
         router = house(count)
         facts = job_facts("j", "s", QUERY, router.selfrep_id, MIND)
-        found[str(count)] = timed(lambda router=router, facts=facts: decide(router, facts))
+        found[str(count)] = time_call(lambda router=router, facts=facts: decide(router, facts))
     return found
 
 
@@ -115,7 +115,9 @@ def ways() -> dict[str, dict[str, float]]:
         "vetoed": job(required_action="SEM_write"),
         "nobody_permitted": job(permitted=()),
     }
-    return {name: timed(lambda facts=facts: decide(router, facts)) for name, facts in asked.items()}
+    return {
+        name: time_call(lambda facts=facts: decide(router, facts)) for name, facts in asked.items()
+    }
 
 
 def beside() -> dict[str, dict[str, float]]:
@@ -124,17 +126,17 @@ def beside() -> dict[str, dict[str, float]]:
     facts = job_facts("j", "s", QUERY, router.selfrep_id, MIND)
     outcome, trace = decide(router, facts)
 
-    def encoded() -> None:
+    def encode_all() -> None:
         FACTS_FORM.encode(facts)
         OUTCOME_FORM.encode(outcome)
         TRACE_FORM.encode(trace)
 
     return {
-        "freezing": timed(lambda: job_facts("j", "s", QUERY, router.selfrep_id, MIND)),
-        "encoding": timed(encoded),
-        "ready_10": timed(lambda: CompiledAgents(router.policy, router.selfrep)),
-        "ready_10000": timed(lambda: CompiledAgents(huge.policy, huge.selfrep)),
-        "naming_10000": timed(lambda: selfrep_id(huge.selfrep)),
+        "freezing": time_call(lambda: job_facts("j", "s", QUERY, router.selfrep_id, MIND)),
+        "encoding": time_call(encode_all),
+        "ready_10": time_call(lambda: CompiledAgents(router.policy, router.selfrep)),
+        "ready_10000": time_call(lambda: CompiledAgents(huge.policy, huge.selfrep)),
+        "naming_10000": time_call(lambda: selfrep_id(huge.selfrep)),
     }
 
 

@@ -43,7 +43,7 @@ def item(number: int) -> Insertion:
 
 
 def state(items: int = 8, goals: int = 2) -> BrainState:
-    """Give a state in the middle of a job."""
+    """Return a state in the middle of a job."""
     wanted = [NewGoal(f"g{n}", "answer", priority=billionths("0.7")) for n in range(goals)]
     first, _ = create_state("seed-1", wanted, StartingAttention(), ResourceBudget(8192, 3), {})
     return insert_items(first, [item(n) for n in range(items)])
@@ -61,7 +61,7 @@ def promoting(before: BrainState) -> TickInputs:
 
 
 def processor_us(call: Callable[[], object]) -> float:
-    """Give the least processor time of one call over many rounds."""
+    """Return the least processor time of one call over many rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
         start = time.process_time()
@@ -71,7 +71,7 @@ def processor_us(call: Callable[[], object]) -> float:
     return best * 1e6
 
 
-def measured(call: Callable[[], object]) -> dict[str, float]:
+def measure_call(call: Callable[[], object]) -> dict[str, float]:
     return {**times(call, COUNT), "processor_us": processor_us(call)}
 
 
@@ -87,7 +87,7 @@ def main() -> None:
         "snapshot_id": lambda: BRAINSTATE_FORM.id(before),
         "shown": lambda: state_view(before),
     }
-    found = {name: measured(call) for name, call in ways.items()}
+    found = {name: measure_call(call) for name, call in ways.items()}
     growth = {}
     for count in (1, 4, 16, 64, 256):
         larger = state(count)

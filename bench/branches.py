@@ -18,6 +18,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import zen
+from figures import round_figures
 
 from pointsman.branches.compiled import CompiledDecisions, compile_policy
 from pointsman.branches.decide import decide
@@ -47,7 +48,7 @@ CONTEXT = {
 
 
 def least(work: dict[str, Callable[[], object]], counts: dict[str, int]) -> dict[str, float]:
-    """Give nanoseconds a call, least of many interleaved rounds."""
+    """Return nanoseconds a call, least of many interleaved rounds."""
     found = dict.fromkeys(work, float("inf"))
     for _ in range(ROUNDS):
         for name, call in work.items():
@@ -94,7 +95,7 @@ def template() -> dict[str, float]:
 
 
 def conditions(*, is_indexable: bool) -> list[str]:
-    """Give 100 rules of which the last is true."""
+    """Return 100 rules of which the last is true."""
     if is_indexable:
         return [f"input.kind == 'k{n}' and input.score > {n % 40}" for n in range(RULES)]
     return [f"input.score > {100 - n} and input.attempts < {n}" for n in range(49)] + [
@@ -103,7 +104,7 @@ def conditions(*, is_indexable: bool) -> list[str]:
 
 
 def zen_table() -> Callable[[object], object]:
-    """Give zen's own decision table with the same rules, which it must also find at the end."""
+    """Return zen's own decision table with the same rules, which it must also find at the end."""
     rules = [
         {"_id": str(n), "kind": f"'k{n}'", "score": f"> {n % 40}", "target": f"'t{n}'"}
         for n in range(RULES)
@@ -198,7 +199,7 @@ def seed_choice(input_value: object, weights: list[float]) -> int:
     return -1
 
 
-def weighted() -> dict[str, float]:
+def measure_weighted() -> dict[str, float]:
     salted, bounds = Salted("decision-ab-prompt-variant"), ends([70, 20, 10])
     found = least(
         {
@@ -263,18 +264,12 @@ def main() -> None:
         "single": single(),
         "template": template(),
         "table": table(),
-        "weighted": weighted(),
+        "weighted": measure_weighted(),
         "loading": loading(),
     }
-    (RESULTS / "branches.json").write_text(json.dumps(_rounded(found), indent=2) + "\n")
+    (RESULTS / "branches.json").write_text(json.dumps(round_figures(found), indent=2) + "\n")
     plot(found, RESULTS / "branches.svg")
-    print(json.dumps(_rounded(found), indent=2))
-
-
-def _rounded(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    print(json.dumps(round_figures(found), indent=2))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ RULES = [
 WAITING = 2_000
 
 
-def written(home: Path) -> Path:
+def write_bench_home(home: Path) -> Path:
     models = {
         name: {
             "location": "local" if name.startswith("home") else "cloud",
@@ -67,7 +67,7 @@ def written(home: Path) -> Path:
     )
 
 
-def recorded(home: Path, many: int) -> float:
+def record_turns(home: Path, many: int) -> float:
     """Record so many turns, each with its call; give the seconds it took."""
     began = time.perf_counter()
     with Pointsman(home) as pointsman:
@@ -86,7 +86,7 @@ def recorded(home: Path, many: int) -> float:
             names = Names(pointsman.ids.new_id(), about.turn_id, about.asked_at)
             aside = Aside(80, about.turn_id, about.session_id, False, VERSION)  # noqa: FBT003
             desk.hand_in(names, in_force, ruling, aside, waits)
-            end = outcome_of(_ended(ruling.model, about, number))
+            end = outcome_of(_call_end(ruling.model, about, number))
             ended = Names(pointsman.ids.new_id(), names.id, about.asked_at)
             desk.recorder().append(outcome_draft(ended, end))
             if number % WAITING == WAITING - 1:
@@ -96,7 +96,7 @@ def recorded(home: Path, many: int) -> float:
     return time.perf_counter() - began
 
 
-def _ended(model: str, about: PlacedTurn, number: int) -> CallEnd:
+def _call_end(model: str, about: PlacedTurn, number: int) -> CallEnd:
     spent = Spent(
         model, "", about.session_id, "", 300, 50 + number % 400, 0, 0,
         MicroUsd(100 + number % 9000), "bench", is_estimated=False, at=about.asked_at,
@@ -127,7 +127,7 @@ PAGES = {
 }
 
 
-def asked(client: httpx.Client, path: str, times: int) -> dict[str, float]:
+def time_requests(client: httpx.Client, path: str, times: int) -> dict[str, float]:
     took = []
     for _ in range(times):
         began = time.perf_counter()
@@ -162,7 +162,7 @@ def caught_up(client: httpx.Client) -> dict[str, float]:
     return {"seconds": round(time.perf_counter() - began, 2), "steps": steps}
 
 
-def backtested(client: httpx.Client) -> dict[str, float]:
+def time_backtest(client: httpx.Client) -> dict[str, float]:
     policy = {"schema_version": 1, "global_default": "acme:small", "rules": RULES[:10]}
     headers = {"accept": "text/event-stream"}
     began, told = time.perf_counter(), 0
@@ -190,7 +190,7 @@ def browsing() -> Iterator[Callable[[str], dict[str, float]] | None]:
     with sync_playwright() as running_playwright:
         browser = running_playwright.chromium.launch(executable_path=path, args=FLAGS)
 
-        def painted(url: str) -> dict[str, float]:
+        def time_page(url: str) -> dict[str, float]:
             context = browser.new_context(viewport={"width": 1280, "height": 800})
             page = context.new_page()
             began = time.perf_counter()
@@ -203,24 +203,24 @@ def browsing() -> Iterator[Callable[[str], dict[str, float]] | None]:
             context.close()
             return {"first_paint_ms": round(first, 1), "rows_shown_ms": round(rows, 1)}
 
-        yield painted
+        yield time_page
         browser.close()
 
 
-def measured(home: Path, times: int) -> dict[str, Any]:
+def measure_home(home: Path, times: int) -> dict[str, Any]:
     with ExitStack() as stack:
         live = stack.enter_context(running(home))
         client = stack.enter_context(httpx.Client(base_url=live.url, timeout=600, trust_env=False))
         found: dict[str, Any] = {"rows made for the first time": caught_up(client)}
-        found["pages"] = {name: asked(client, path, times) for name, path in PAGES.items()}
+        found["pages"] = {name: time_requests(client, path, times) for name, path in PAGES.items()}
         found["pages"]["turns, page by page"] = deep(client, times)
-        painted = stack.enter_context(browsing())
-        if painted is not None:
-            runs = [painted(f"{live.url}/#/turns") for _ in range(7)]
+        time_page = stack.enter_context(browsing())
+        if time_page is not None:
+            runs = [time_page(f"{live.url}/#/turns") for _ in range(7)]
             found["turns page"] = {
                 name: round(statistics.median(each[name] for each in runs), 1) for name in runs[0]
             }
-        found["backtest"] = backtested(client)
+        found["backtest"] = time_backtest(client)
         return found
 
 
@@ -235,7 +235,7 @@ def main() -> None:
         home = given.home or Path(folder) / "home"
         seconds = 0.0
         if not (home / "ledger.db").exists():
-            seconds = recorded(written(home), given.turns)
+            seconds = record_turns(write_bench_home(home), given.turns)
         found = {
             "conditions": {
                 "turns": given.turns, "cpus": os.cpu_count(), "machine": platform.machine(),
@@ -244,7 +244,7 @@ def main() -> None:
                 "recorded_in_s": round(seconds, 1), "times": given.times,
                 "load_average_before": round(os.getloadavg()[0], 1),
             },
-            **measured(home, given.times),
+            **measure_home(home, given.times),
         }  # fmt: skip
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "dashboard.json").write_text(json.dumps(found, indent=2) + "\n")

@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 import matplotlib as mpl
+from figures import round_figures
 from msgspec.structs import replace
 
 from pointsman.kernel.instant import Instant
@@ -45,7 +46,7 @@ VECTORS = [hashed_vector(f"{MESSAGE[n:]} {n}") for n in range(100)]
 
 
 def rules(count: int) -> tuple[RoutingRule, ...]:
-    """Give rules as people write them, none of which matches the message."""
+    """Return rules as people write them, none of which matches the message."""
     kinds = [
         lambda n: Condition(message_matches=f"^/never{n}|deploy.*cluster {n}"),
         lambda n: Condition(message_contains_any=(f"kubernetes {n}", f"terraform {n}")),
@@ -93,7 +94,7 @@ FACTS = some_facts(
 
 
 def times(work, count: int) -> dict[str, float]:
-    """Give percentiles in microseconds of many single runs."""
+    """Return percentiles in microseconds of many single runs."""
     found = []
     for _ in range(count):
         start = time.perf_counter_ns()
@@ -241,15 +242,9 @@ def main() -> None:
             count: each["p50_us"] / grown["10"]["p50_us"] for count, each in grown.items()
         },
     }
-    (RESULTS / "decide.json").write_text(json.dumps(_rounded(found), indent=2) + "\n")
+    (RESULTS / "decide.json").write_text(json.dumps(round_figures(found), indent=2) + "\n")
     plot(grown, RESULTS / "decide.svg")
-    print(json.dumps(_rounded(found), indent=2))
-
-
-def _rounded(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    print(json.dumps(round_figures(found), indent=2))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from figures import round_figures
 
 from pointsman.signals.detectors import DETECTOR, KINDS, detect
 
@@ -69,7 +70,7 @@ RESERVED = re.compile(r"example(?=\.(?:org|com|net))")
 THRESHOLDS = (0.0, 0.35, 0.5, 0.6)
 
 
-def joined(value: Any) -> str:
+def join_text(value: Any) -> str:
     return value if isinstance(value, str) else "".join(value)
 
 
@@ -80,7 +81,10 @@ def corpus() -> list[tuple[str, Finds]]:
         for line in (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     return [
-        (joined(case["text"]), [(each["kind"], joined(each["value"])) for each in case["expected"]])
+        (
+            join_text(case["text"]),
+            [(each["kind"], join_text(each["value"])) for each in case["expected"]],
+        )
         for case in map(json.loads, lines)
     ]
 
@@ -138,7 +142,7 @@ def touches(one: str, other: str) -> bool:
     return bool(one and other) and (one in other or other in one)
 
 
-def compared(cases, own: list[Finds], peer: list[Finds], names: dict) -> dict[str, Any]:
+def compare_kinds(cases, own: list[Finds], peer: list[Finds], names: dict) -> dict[str, Any]:
     return {
         name: {
             "ours": covering(cases, own, kinds, set(kinds)),
@@ -153,13 +157,13 @@ def mean(rows: dict[str, Any], who: str, what: str) -> float:
 
 
 def best_threshold(cases, own: list[Finds], scored: list) -> tuple[float, dict[str, Any]]:
-    """Give presidio the threshold at which it does best."""
+    """Find presidio's threshold at which it does best."""
     tried = {}
     for least in THRESHOLDS:
         peer = [
             [(kind, value) for kind, value, score in finds if score >= least] for finds in scored
         ]
-        tried[least] = compared(cases, own, peer, PRESIDIO)
+        tried[least] = compare_kinds(cases, own, peer, PRESIDIO)
     best = max(
         tried, key=lambda t: mean(tried[t], "peer", "precision") + mean(tried[t], "peer", "recall")
     )
@@ -310,7 +314,7 @@ def main() -> None:
         "ours": {kind.name: exact(written, exactly, kind.name) for kind in KINDS},
         "presidio": {"threshold": threshold, "kinds": against_presidio},
         "detect_secrets": {
-            "kinds": compared(cases, own, other, SECRETS),
+            "kinds": compare_kinds(cases, own, other, SECRETS),
             "any_secret": {
                 "ours": any_secret(cases, [_secrets(each) for each in own]),
                 "peer": any_secret(cases, other),
@@ -319,7 +323,7 @@ def main() -> None:
         "speed": speed(cases, texts, answer),
         "hostile_1_000_000_chars": hostile(),
     }
-    rounded = _rounded(found)
+    rounded = round_figures(found)
     (RESULTS / "detection.json").write_text(json.dumps(rounded, indent=2) + "\n")
     plot(found, RESULTS / "detection.svg")
     print(json.dumps(rounded, indent=2))
@@ -328,12 +332,6 @@ def main() -> None:
 def _secrets(finds: Finds) -> Finds:
     names = {kind.name for kind in KINDS if kind.group == "secret"}
     return [find for find in finds if find[0] in names]
-
-
-def _rounded(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def median_us(work, text: str, rounds: int) -> float:
     return sorted(found)[rounds // 2] / 1000
 
 
-def measured(find, asked) -> dict:
+def measure_finder(find, asked) -> dict:
     find(asked["texts"][0])
     start = time.perf_counter_ns()
     found = [find(text) for text in asked["texts"]]
@@ -91,8 +91,8 @@ def main() -> None:
     asked = json.load(sys.stdin)
     with default_settings(), tempfile.TemporaryDirectory() as folder:
         answer = {
-            "presidio": measured(presidio(), asked),
-            "detect_secrets": measured(detect_secrets(Path(folder)), asked),
+            "presidio": measure_finder(presidio(), asked),
+            "detect_secrets": measure_finder(detect_secrets(Path(folder)), asked),
             "versions": {
                 name: version(name) for name in ("presidio-analyzer", "bc-detect-secrets", "spacy")
             },

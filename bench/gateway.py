@@ -22,7 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from gateway_load import ROOT, Mode, NotPossible, Target, counted, fake_upstream, machine_busy_s
+from figures import round_figures
+from gateway_load import (
+    ROOT,
+    Mode,
+    NotPossible,
+    Target,
+    count_answers,
+    fake_upstream,
+    machine_busy_s,
+)
 from gateway_page import OURS, page, table, under
 from gateway_systems import CHAT, PEERS, Pointsman, System, last_words, scratch
 
@@ -46,10 +55,10 @@ Figures = dict[str, Any]
 def cases(target: Target, warm_up_s: float, seconds: float) -> Figures:
     """Load one target in every way, once it has done everything for the first time."""
     for mode in ("plain", "stream"):
-        target.loaded(4, mode, warm_up_s=0, seconds=2 * warm_up_s)
+        target.run_load(4, mode, warm_up_s=0, seconds=2 * warm_up_s)
     found = {}
     for name, (count, mode) in CASES.items():
-        seen = target.loaded(count, mode, warm_up_s=warm_up_s, seconds=seconds)
+        seen = target.run_load(count, mode, warm_up_s=warm_up_s, seconds=seconds)
         if not seen["requests"]:
             raise NotPossible(f"no good answer at {name} ({seen['last_error']})")
         found[name] = seen
@@ -61,7 +70,7 @@ def one_round(system: System | None, upstream: int, warm_up_s: float, seconds: f
     if system is None:
         return {"cases": cases(Target(upstream, CHAT, "bench"), warm_up_s, seconds)}
     with system.folder() as folder:
-        before = counted(upstream)
+        before = count_answers(upstream)
         try:
             with system.running(upstream, folder) as running:
                 idle = running.rss_mib()
@@ -69,7 +78,7 @@ def one_round(system: System | None, upstream: int, warm_up_s: float, seconds: f
                 loaded = running.rss_mib()
         except NotPossible as error:
             raise NotPossible(f"{error}: {last_words(folder)}") from error
-        checked = system.checked(running, counted(upstream) - before)
+        checked = system.checked(running, count_answers(upstream) - before)
     return {
         "cases": found,
         "start_s": running.ready_s,
@@ -79,7 +88,7 @@ def one_round(system: System | None, upstream: int, warm_up_s: float, seconds: f
     }
 
 
-def measured(
+def run_rounds(
     systems: list[System], upstream: int, given: argparse.Namespace, skipped: dict[str, str]
 ) -> dict[str, list[Figures]]:
     """Run every round, each in the opposite order of the last."""
@@ -111,7 +120,7 @@ def median(values: list[float]) -> float:
 
 
 def summary(rounds: list[Figures], direct: list[Figures]) -> Figures:
-    """Give the medians of a system, and what it adds to the upstream alone in the same round."""
+    """Return the medians of a system, and its additions to the upstream alone in the same round."""
     found: Figures = {"cases": {name: case_summary(name, rounds, direct) for name in CASES}}
     for name in ("start_s", "idle_mib", "loaded_mib"):
         if name in rounds[0]:
@@ -143,7 +152,7 @@ def case_summary(case: str, rounds: list[Figures], direct: list[Figures]) -> Fig
 
 
 def times(systems: Figures) -> Figures:
-    """Give how many times each peer's requests/s ours are."""
+    """Return how many times each peer's requests/s ours are."""
     ours = systems[OURS]["cases"]
     return {
         name: {
@@ -157,7 +166,7 @@ def times(systems: Figures) -> Figures:
 
 
 def sync_ms(folder: Path) -> float:
-    """Give how long this disk takes to make 4 KB durable."""
+    """Return how long this disk takes to make 4 KB durable."""
     target, found = folder / "sync", []
     with target.open("wb", buffering=0) as file:
         for _ in range(50):
@@ -177,7 +186,7 @@ class Others:
         self._busy, self._own = machine_busy_s(), own_s()
 
     def share(self) -> float:
-        """Give their share of all cores, once all that was started here has been waited for."""
+        """Return their share of all cores, once all that was started here has been waited for."""
         elapsed = time.perf_counter() - self._begun
         theirs = machine_busy_s() - self._busy - (own_s() - self._own)
         return max(0.0, theirs / (elapsed * (os.cpu_count() or 1)))
@@ -195,7 +204,7 @@ def cpu() -> str:
     return platform.machine()
 
 
-def said(*command: str) -> str:
+def command_output(*command: str) -> str:
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     except FileNotFoundError:
@@ -210,8 +219,8 @@ def conditions(given: argparse.Namespace) -> Figures:
         "cores": os.cpu_count(),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "node": said("node", "--version"),
-        "gcc": said("gcc", "-dumpfullversion"),
+        "node": command_output("node", "--version"),
+        "gcc": command_output("gcc", "-dumpfullversion"),
         "load_average_before": os.getloadavg()[0],
         "sync_ms": sync_ms(scratch()),
         "rounds": given.rounds,
@@ -221,7 +230,7 @@ def conditions(given: argparse.Namespace) -> Figures:
     }
 
 
-def prepared(names: list[str]) -> tuple[list[System], dict[str, str], dict[str, str]]:
+def prepare_systems(names: list[str]) -> tuple[list[System], dict[str, str], dict[str, str]]:
     """Install the peers; gives those that can run, their versions, and why others cannot."""
     found: list[System] = []
     versions: dict[str, str] = {}
@@ -260,15 +269,7 @@ def plot(found: Figures, target: Path) -> None:
     figure.savefig(target, metadata={"Date": None})
 
 
-def rounded(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [rounded(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
-def asked() -> argparse.Namespace:
+def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4)
@@ -282,15 +283,15 @@ def asked() -> argparse.Namespace:
 
 
 def main() -> None:
-    given = asked()
-    systems, versions, skipped = prepared(given.only)
+    given = read_arguments()
+    systems, versions, skipped = prepare_systems(given.only)
     told = conditions(given)
     if told["load_average_before"] > QUIET:
         busy = told["load_average_before"]
         print(f"the machine is busy (load average {busy:.2f}): the figures will be poor")
     others = Others()
     with fake_upstream() as upstream:
-        rounds = measured(systems, upstream, given, skipped)
+        rounds = run_rounds(systems, upstream, given, skipped)
     told["load_average_after"] = os.getloadavg()[0]
     told["others_share_of_cpu"] = others.share()
     found: Figures = {"conditions": told, "systems": {}, "skipped": skipped}
@@ -298,7 +299,7 @@ def main() -> None:
         version = {"version": versions[name]} if name in versions else {}
         found["systems"][name] = {**version, **summary(each, rounds[DIRECT])}
     found["times"] = times(found["systems"])
-    whole = rounded(found)
+    whole = round_figures(found)
     print(f"\n{table(whole)}\n\n{under(whole)}")
     if given.trial or given.only:
         print("a trial: nothing was written")

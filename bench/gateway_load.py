@@ -32,7 +32,7 @@ class NotPossible(Exception):
     """A part of the bench cannot be run here; says why."""
 
 
-def compiled(name: str) -> Path:
+def compile_program(name: str) -> Path:
     """Compile a program unless it is there already and newer than its source."""
     source, target = SOURCES / f"{name}.c", BUILD / name
     if target.exists() and target.stat().st_mtime >= source.stat().st_mtime:
@@ -51,7 +51,7 @@ def compiled(name: str) -> Path:
 @contextmanager
 def fake_upstream() -> Iterator[int]:
     """Run the upstream; gives its port."""
-    program = compiled("fake_upstream")
+    program = compile_program("fake_upstream")
     process = subprocess.Popen([str(program), "0"], stdout=subprocess.PIPE)
     try:
         if process.stdout is None:
@@ -83,13 +83,13 @@ class Target:
         self.model = model
         self.headers = headers
 
-    def loaded(
+    def run_load(
         self, connections: int, mode: Mode, *, warm_up_s: float, seconds: float
     ) -> dict[str, Any]:
         """Load it, and give what the load generator saw."""
         done = subprocess.run(
             [
-                str(compiled("load")),
+                str(compile_program("load")),
                 str(self.port),
                 self.path,
                 str(body_file(self.model, is_stream=mode != "plain")),
@@ -106,7 +106,7 @@ class Target:
         return json.loads(done.stdout)
 
 
-def counted(port: int) -> int:
+def count_answers(port: int) -> int:
     """How many answers the upstream has given."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/count", timeout=5) as answer:
         found = json.load(answer)
@@ -129,7 +129,7 @@ def waited_until_ready(
 
 
 def status_of(url: str) -> int:
-    """Give the status of an answer, whatever it is."""
+    """Return the status of an answer, whatever it is."""
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
             return answer.status

@@ -69,14 +69,14 @@ def by_speed(found: Figures) -> list[str]:
     return sorted(systems, key=lambda name: -systems[name]["cases"]["plain_16"]["per_s"])
 
 
-def titled(name: str, found: Figures) -> str:
+def system_title(name: str, found: Figures) -> str:
     shown = f"**{name}**" if name == OURS else "no gateway" if name == DIRECT else name
     version = found["systems"][name].get("version", "")
     return f"{shown} {version}".strip()
 
 
 def table(found: Figures) -> str:
-    """Give both tables: rates with ratios, and what a gateway costs."""
+    """Return both tables: rates with ratios, and what a gateway costs."""
     return f"{rates(found)}\n\n{costs(found)}"
 
 
@@ -86,11 +86,11 @@ def rates(found: Figures) -> str:
     rows = []
     for name in by_speed(found):
         cases, ratio = found["systems"][name]["cases"], found["times"].get(name, {})
-        cells = [titled(name, found)]
+        cells = [system_title(name, found)]
         for case in ("plain_16", "stream_16", "acked_16"):
             cells += [number(cases[case]["per_s"]), times(ratio.get(case))]
         rows.append([*cells, *(number(cases[case]["per_s"]) for case in ("plain_1", "plain_64"))])
-    return drawn(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def costs(found: Figures) -> str:
@@ -102,18 +102,13 @@ def costs(found: Figures) -> str:
         if name == DIRECT:
             continue
         cases = each["cases"]
-        cells = [titled(name, found)]
+        cells = [system_title(name, found)]
         for case in ("plain_1", "plain_16", "plain_64"):
             cells += [number(cases[case][f"added_{part}_us"]) for part in ("p50", "p99")]
         cells.append(number(cases["stream_1"]["added_first_byte_p50_us"]))
         cells += [number(each["loaded_mib"]), f"{each['start_s']:.2f}"]
         rows.append([*cells, number(sum(case["errors"] for case in cases.values()))])
-    return drawn(heads, rows)
-
-
-def drawn(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown_table(heads, rows)
 
 
 def number(value: float) -> str:
@@ -156,7 +151,7 @@ def promise(found: Figures) -> str:
 
 
 def page(found: Figures) -> str:
-    """Give the whole page."""
+    """Return the whole page."""
     parts = [
         HEAD,
         "## What was measured\n",
@@ -169,3 +164,8 @@ def page(found: Figures) -> str:
         METHOD,
     ]
     return "\n".join(parts)
+
+
+def markdown_table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -38,7 +38,7 @@ def ensure_py_spy() -> None:
 
 
 def cpu_of_threads(pid: int) -> dict[int, float]:
-    """Give the CPU seconds of each thread so far."""
+    """Return the CPU seconds of each thread so far."""
     found = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         fields = (task / "stat").read_text().rpartition(")")[2].split()
@@ -55,7 +55,7 @@ def names_of_threads(pid: int) -> dict[int, str]:
     }
 
 
-def sampled(running: Running, seconds: float, *options: str) -> Counter[str]:
+def sample_stacks(running: Running, seconds: float, *options: str) -> Counter[str]:
     """Sample it; gives how often each stack was seen."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "raw"
@@ -82,7 +82,7 @@ def function_of(frame: str) -> str:
 
 
 def tops(stacks: Counter[str], most: int) -> list[str]:
-    """Tell of each thread which functions take its time: by themselves, and with what they call."""
+    """Tell of each thread which functions take its time: by themselves, and with their callees."""
     own: dict[str, Counter[str]] = defaultdict(Counter)
     whole: dict[str, Counter[str]] = defaultdict(Counter)
     for stack, count in stacks.items():
@@ -108,11 +108,11 @@ def under_load(running: Running, mode: Mode, *, seconds: float, options: tuple[s
     """Sample while 16 connections keep it busy; gives the stacks and each thread's CPU."""
     target = running.target
     load = threading.Thread(
-        target=lambda: target.loaded(16, mode, warm_up_s=0.5, seconds=seconds + 3)
+        target=lambda: target.run_load(16, mode, warm_up_s=0.5, seconds=seconds + 3)
     )
     load.start()
     before = cpu_of_threads(running.pid)
-    stacks = sampled(running, seconds, *options)
+    stacks = sample_stacks(running, seconds, *options)
     after = cpu_of_threads(running.pid)
     names = names_of_threads(running.pid)
     load.join()
@@ -131,7 +131,7 @@ def figures(running: Running, seconds: float) -> list[str]:
     names = names_of_threads(running.pid)
     for connections, mode in WAYS:
         before, busy_before = cpu_of_threads(running.pid), machine_busy_s()
-        found: dict[str, Any] = running.target.loaded(
+        found: dict[str, Any] = running.target.run_load(
             connections, mode, warm_up_s=0.5, seconds=seconds
         )
         after, busy = cpu_of_threads(running.pid), machine_busy_s() - busy_before
@@ -179,7 +179,7 @@ def calls(upstream: int, seconds: float, most: int) -> list[str]:
     """Count the calls of Python functions a request, and their times as cProfile sees them."""
     system = Traced()
     with system.folder() as folder, system.running(upstream, folder) as running:
-        found = running.target.loaded(16, "plain", warm_up_s=0.1, seconds=seconds)
+        found = running.target.run_load(16, "plain", warm_up_s=0.1, seconds=seconds)
         os.kill(running.pid, signal.SIGINT)
         target = running.folder / "calls"
         for _ in range(100):

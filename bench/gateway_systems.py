@@ -77,7 +77,7 @@ class System:
     headers: tuple[str, ...] = (f"authorization: Bearer {KEY}",)
 
     def prepare(self) -> str:
-        """Install what is needed; gives the version, or raises why it cannot be."""
+        """Install its packages; return the version, or raise why that fails."""
         raise NotImplementedError
 
     def command(self, folder: Path, port: int, upstream: int) -> list[str]:
@@ -88,11 +88,11 @@ class System:
         return {}
 
     def port_of(self, folder: Path, asked: int) -> int:  # noqa: ARG002 - for those that choose
-        """Give the port it listens on."""
+        """Return the port it listens on."""
         return asked
 
-    def checked(self, running: Running, served: int) -> dict[str, object]:  # noqa: ARG002 - ours
-        """Check, once it has stopped, what it promised."""
+    def check_promises(self, running: Running, served: int) -> dict[str, object]:  # noqa: ARG002 - ours
+        """Check its promises, once it has stopped."""
         return {}
 
     def sent_headers(self, upstream: int) -> tuple[str, ...]:  # noqa: ARG002 - some need it
@@ -100,7 +100,7 @@ class System:
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
-        """Give it a new folder, for as long as it is looked at."""
+        """Make it a new folder, for as long as it is looked at."""
         found = Path(tempfile.mkdtemp(prefix=f"run-{self.name.lower()}-", dir=scratch()))
         try:
             yield found
@@ -140,7 +140,7 @@ def scratch() -> Path:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to end; what is left of its tree after a while is killed, by pid."""
+    """Ask it to end; processes of its tree that stay for a while are killed, by pid."""
     pids = tree(process.pid)
     process.terminate()
     try:
@@ -181,7 +181,7 @@ class Pointsman(System):
         )
         return [str(self.program), "serve", "--home", str(home), "--port", str(port)]
 
-    def checked(self, running: Running, served: int) -> dict[str, object]:
+    def check_promises(self, running: Running, served: int) -> dict[str, object]:
         """Every answer's decision must be in the ledger, and the ledger intact."""
         home = running.folder / "home"
         database = sqlite3.connect(f"file:{home / 'ledger.db'}?mode=ro", uri=True)
@@ -214,7 +214,7 @@ class PythonPeer(System):
         return ROOT / f".venv-bench-{self.package}" / "bin" / name
 
     def prepare(self) -> str:
-        """Install exactly what is pinned, once; the only step that needs a network."""
+        """Install exactly the pinned packages, once; the only step that needs a network."""
         pins = PINS / f"requirements-{self.package}.txt"
         mark = self.python.parent.parent / ".complete"
         if not mark.exists() or mark.stat().st_mtime < pins.stat().st_mtime:

@@ -50,7 +50,7 @@ def serve(pipe: Pipe) -> None:
     uvloop.run(main())
 
 
-async def measured(one: Callable[[], Awaitable[None]], at_once: int, seconds: float) -> str:
+async def measure_rate(one: Callable[[], Awaitable[None]], at_once: int, seconds: float) -> str:
     count = 0
 
     async def worker(until: float) -> None:
@@ -86,7 +86,7 @@ async def ours(port: int, at_once: int, *, is_stream: bool, seconds: float) -> s
         async for _piece in await provider.send(outgoing, DEADLINES):
             pass
 
-    shown = await measured(stream if is_stream else whole, at_once, seconds)
+    shown = await measure_rate(stream if is_stream else whole, at_once, seconds)
     await provider.close()
     return shown
 
@@ -100,7 +100,7 @@ async def theirs(port: int, at_once: int, *, seconds: float) -> str:
             url = f"http://127.0.0.1:{port}/v1/chat/completions"
             await client.post(url, content=ASKED, headers={"authorization": "Bearer sk-bench"})
 
-        return await measured(whole, at_once, seconds)
+        return await measure_rate(whole, at_once, seconds)
 
 
 def main(seconds: float = 2.0) -> None:

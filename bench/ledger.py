@@ -23,6 +23,7 @@ from pathlib import Path
 import apsw
 import matplotlib as mpl
 import rfc8785
+from figures import round_figures
 
 from pointsman.audit.replay import replay_all
 from pointsman.kernel.canonical import Form, canonical_json
@@ -49,7 +50,7 @@ SLOW_DISK_MS = 4.0
 def best(
     work: Callable[[], object], count: int, rounds: int = 5, clock: Clock = time.perf_counter
 ) -> float:
-    """Give the seconds one call takes, in the best of several rounds."""
+    """Return the seconds one call takes, in the best of several rounds."""
     times = []
     for _ in range(rounds):
         start = clock()
@@ -91,7 +92,7 @@ def canonical() -> dict[str, float]:
 
 
 def sync_ms(folder: Path) -> float:
-    """Give the middle time of a synced 4 KiB write, as the disk is now."""
+    """Return the middle time of a synced 4 KiB write, as the disk is now."""
     times = []
     with (folder / "sync").open("wb") as file:
         for _ in range(200):
@@ -299,16 +300,10 @@ def main() -> None:
     }
     written = {"conditions": conditions(), **results}
     (RESULTS / "sync").unlink(missing_ok=True)
-    (RESULTS / "ledger.json").write_text(json.dumps(_rounded(written), indent=2) + "\n")
+    (RESULTS / "ledger.json").write_text(json.dumps(round_figures(written), indent=2) + "\n")
     disk.unregister()
     plot(results, RESULTS / "ledger.svg")
-    print(json.dumps(_rounded(written), indent=2))
-
-
-def _rounded(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    print(json.dumps(round_figures(written), indent=2))
 
 
 if __name__ == "__main__":

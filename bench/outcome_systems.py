@@ -48,13 +48,13 @@ class Compared(System):
     def __init__(self, way: Way, sides: Sides) -> None:
         self.way = way
         self.sides = sides
-        self.model = self.named() if way != "list" else self.listed()
+        self.model = self.first_name() if way != "list" else self.list_name()
 
-    def named(self) -> str:
+    def first_name(self) -> str:
         """Return the name by which a caller asks for the first model."""
         return "first"
 
-    def listed(self) -> str:
+    def list_name(self) -> str:
         """Return the name by which a caller leaves the choice to the list."""
         raise NotImplementedError
 
@@ -72,10 +72,10 @@ class ComparedPointsman(Compared, Pointsman):
 
     telling = ("x-pointsman-model", "x-pointsman-requested-model", "x-pointsman-fallback-from")
 
-    def named(self) -> str:
+    def first_name(self) -> str:
         return FIRST
 
-    def listed(self) -> str:
+    def list_name(self) -> str:
         return "auto"
 
     def command(self, folder: Path, port: int, upstream: int) -> list[str]:  # noqa: ARG002 - two
@@ -141,7 +141,7 @@ class ComparedLiteLlm(Compared, LiteLlm):
         "x-litellm-attempted-fallbacks",
     )
 
-    def listed(self) -> str:
+    def list_name(self) -> str:
         return "chain"
 
     def _model(self, group: str, name: str, port: int) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class ComparedPortkey(Compared, Portkey):
     )
     has_own_count = False
 
-    def listed(self) -> str:
+    def list_name(self) -> str:
         return "auto"
 
     def sent_headers(self, upstream: int) -> tuple[str, ...]:  # noqa: ARG002 - two of them

@@ -101,15 +101,15 @@ def run_cell(kind: type[Compared], cell: Cell) -> Facts:
 def cut_later(reply: Reply) -> Reply:
     """Cut a stream only when its content has had the time to reach the client."""
 
-    def paused(request: Received) -> list[Step]:
+    def pause_before_cut(request: Received) -> list[Step]:
         *content, cut = reply(request)
         return [*content, Pause(CUT_AFTER_S), cut]
 
-    return paused
+    return pause_before_cut
 
 
 def wait_until_recorded(system: Compared, folder: Any) -> None:
-    """Wait until the system has recorded the request's end, then for what it may add."""
+    """Wait until the system has recorded the request's end, then for later entries."""
     until = time.monotonic() + RECORD_S
     while not system.has_recorded(folder) and time.monotonic() < until:
         time.sleep(0.02)
@@ -131,7 +131,7 @@ def without_ports(text: str, sides: Sides) -> str:
 
 
 def calls_and_bill(cell: Cell, first: Upstream, second: Upstream) -> Facts:
-    """Count the upstreams' requests, and what they would bill; a refused one is not seen."""
+    """Count the upstreams' requests, and their bill; a refused one is not seen."""
     calls = {"first": completions(first), "second": completions(second)}
     billed = {"first": calls["first"] if cell.cause in BILLED else 0, "second": calls["second"]}
     seen = calls | ({"first": None} if cell.cause == "07_refused" else {})
@@ -172,7 +172,7 @@ def read_answer(text: str) -> Facts:
     """Read who served, the models that the body names, and its error."""
     lines = [line.removeprefix("data:").strip() for line in text.replace("\r", "").split("\n")]
     is_events = text.lstrip().startswith(("data:", "event:", ":"))
-    parts = [part for part in map(parsed, lines if is_events else [text]) if part]
+    parts = [part for part in map(parse_facts, lines if is_events else [text]) if part]
     content = "".join(contents(part) for part in parts)
     models = list(dict.fromkeys(str(part["model"]) for part in parts if part.get("model")))
     errors = [part["error"] for part in parts if part.get("error")]
@@ -188,7 +188,7 @@ def served_by(content: str) -> str:
     return "first" if content else "none"
 
 
-def parsed(text: str) -> Facts:
+def parse_facts(text: str) -> Facts:
     try:
         value = json.loads(text)
     except ValueError:

@@ -156,7 +156,7 @@ def summary(whole: Facts) -> str:
         for row, figure in zip(rows.values(), figures, strict=True):
             row.append(figure)
     heads = ["", *(f"{name} {each['version']}" for name, each in systems.items())]
-    return drawn(heads, [[name, *row] for name, row in rows.items()])
+    return markdown_table(heads, [[name, *row] for name, row in rows.items()])
 
 
 def table(whole: Facts) -> str:
@@ -168,7 +168,7 @@ def table(whole: Facts) -> str:
         ]
         heads = ["gateway", "model", "", "served by", "status", "ended", "told by"]
         heads += ["error that the client reads", "calls", "own count", "bill"]
-        parts.append(f"### {note[0].upper()}{note[1:]}\n\n{drawn(heads, rows)}\n")
+        parts.append(f"### {note[0].upper()}{note[1:]}\n\n{markdown_table(heads, rows)}\n")
     return "\n".join(parts)
 
 
@@ -216,11 +216,6 @@ def own_count(cell: Facts) -> str:
     return f"{shown}; header {float(header) * 1e6:g}" if header not in {None, "None"} else shown
 
 
-def drawn(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def configurations(whole: Facts) -> str:
     """Return how each gateway was set up, and why one is missing."""
     parts = []
@@ -259,3 +254,8 @@ def page(whole: Facts) -> str:
             configurations(whole).rstrip() + "\n",
         ]
     )
+
+
+def markdown_table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

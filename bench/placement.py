@@ -58,7 +58,7 @@ FOUND = Sensitivity("d", has_failed=False, total=2, kinds=("pii.email", "pii.iba
 
 
 def rules(count: int) -> tuple[GivenPolicyRule, ...]:
-    """Give policy rules as people write them, none of which holds."""
+    """Return policy rules as people write them, none of which holds."""
     kinds = [
         lambda n: GivenPolicyCondition("content", "contains", f"project {n}|codename {n}"),
         lambda n: GivenPolicyCondition("token_count", "exceeds", 80_000 + n),

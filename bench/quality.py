@@ -21,7 +21,17 @@ from quality_methods import (
     nearest_rows,
 )
 from quality_page import page, picture
-from quality_sets import Known, Places, Reals, Split, large_splits, load, logged, mostly, splits
+from quality_sets import (
+    Known,
+    Places,
+    Reals,
+    Split,
+    large_splits,
+    load,
+    mostly,
+    served_models,
+    splits,
+)
 from quality_speed import speeds
 
 from pointsman.kernel.number import SCALE, Billionths
@@ -38,7 +48,7 @@ SHARES = (200_000_000, 500_000_000, 800_000_000)
 
 
 def main() -> None:
-    """Measure, and write what was found."""
+    """Measure, and write the figures."""
     is_quick = "--quick" in sys.argv
     found: dict[str, object] = {}
     curves: dict[str, dict[str, list[list[float]]]] = {}
@@ -73,7 +83,7 @@ def two_models(
         gains = [gain(each) for each in evidence_estimates(known, split, indexes)]
         for way, gained in zip(ways, gains, strict=True):
             scores.setdefault(f"evidence, {way}", []).append(gained)
-        realised.append(_realised(indexes[0], gains[0]))
+        realised.append(_realised_shares(indexes[0], gains[0]))
         logs = {way: ways[way] for way in ("logged", "full")}
         found = nearest_rows(known, split, [*logs.values()])
         for way, rows in zip(logs, found, strict=True):
@@ -88,7 +98,7 @@ def two_models(
     calibrated = {f"{s / SCALE:.1f}": round(r, 4) for s, r in zip(SHARES, shares, strict=True)}
     first = chosen[0]
     weak, strong = known.outcomes[first.test].T
-    drawn = {way: _thinned(curve(each[0], weak, strong)) for way, each in scores.items()}
+    drawn = {way: _thin_curve(curve(each[0], weak, strong)) for way, each in scores.items()}
     about = {
         "prompts": len(known.prompts),
         "ledgers": len(chosen),
@@ -106,7 +116,7 @@ def large_ledgers(known: Known, chosen: list[Split]) -> dict[str, object]:
     scores: dict[str, list[Reals]] = {}
     found_near: list[float] = []
     for split in chosen:
-        logs: dict[str, Places | None] = {"logged": logged(known, split.seed), "full": None}
+        logs: dict[str, Places | None] = {"logged": served_models(known, split.seed), "full": None}
         for told, compared in (("", COMPARED), (", all compared", len(split.ledger))):
             indexes = [evidence_index(known, split, each, compared) for each in logs.values()]
             estimates = evidence_estimates(known, split, indexes)
@@ -125,8 +135,8 @@ def large_ledgers(known: Known, chosen: list[Split]) -> dict[str, object]:
 
 
 def _near_share(known: Known, split: Split, every: EvidenceIndex) -> float:
-    """Give which share of the nearest looks the choice by signs finds, on a hundred prompts."""
-    few = evidence_index(known, split, logged(known, split.seed))
+    """Return which share of the nearest looks the choice by signs finds, on a hundred prompts."""
+    few = evidence_index(known, split, served_models(known, split.seed))
     shares = []
     for place in split.test[:: max(1, len(split.test) // 100)]:
         each = known.looks[place]
@@ -137,7 +147,7 @@ def _near_share(known: Known, split: Split, every: EvidenceIndex) -> float:
 
 
 def logs_of(known: Known, split: Split) -> dict[str, Places | None]:
-    ways: dict[str, Places | None] = {"logged": logged(known, split.seed), "full": None}
+    ways: dict[str, Places | None] = {"logged": served_models(known, split.seed), "full": None}
     if known.name == "routellm_mmlu":
         ways["90 % strong"] = mostly(known, split.seed, 1, 90)
     return ways
@@ -147,8 +157,8 @@ def gain(found: Estimates) -> Reals:
     return found.success[:, 1] - found.success[:, 0]
 
 
-def _realised(index: EvidenceIndex, gains: Reals) -> list[float]:
-    """Calibrate shares of strong calls on the ledger alone; give what they come to on the test."""
+def _realised_shares(index: EvidenceIndex, gains: Reals) -> list[float]:
+    """Calibrate shares of strong calls on the ledger alone; return the shares on the test."""
     places = sorted(range(len(index)), key=index.ids.__getitem__)[:MOST_TRIED]
     tried = [
         [*map(estimate, index.evidence(index.look_at(place), without=place).models)]
@@ -226,7 +236,7 @@ Points = list[tuple[float, float]]
 
 
 def _points(known: Known, split: Split) -> dict[str, tuple[Choices, Points]]:
-    """Give what each router chooses under every setting of its knob.
+    """Return what each router chooses under every setting of its knob.
 
     Every router may also send all to the cheapest single model, where the scale begins.
     """
@@ -236,7 +246,7 @@ def _points(known: Known, split: Split) -> dict[str, tuple[Choices, Points]]:
     anchor = [(float(costs[:, cheapest].mean()), float(outcomes[:, cheapest].mean()))]
     singles = [np.full(count, model) for model in range(len(known.models))]
     points: dict[str, tuple[Choices, Points]] = {"zero router": (singles, [])}
-    logs: dict[str, Places | None] = {"logged": logged(known, split.seed), "full": None}
+    logs: dict[str, Places | None] = {"logged": served_models(known, split.seed), "full": None}
     indexes = [evidence_index(known, split, served) for served in logs.values()]
     estimates = evidence_estimates(known, split, indexes)
     nearest = nearest_rows(known, split, [*logs.values()])
@@ -256,14 +266,14 @@ def _many_intervals(known: Known, split: Split) -> dict[str, float]:
     found = {}
     for way, (choices, _) in _points(known, split).items():
 
-        def measured(drawn: Places, choices: Choices = choices) -> float:
+        def measure_drawn(drawn: Places, choices: Choices = choices) -> float:
             again = [choice[drawn] for choice in choices]
             paid = _paid(again, outcomes[drawn], costs[drawn])
             cheap = int(costs[drawn].mean(axis=0).argmin())
             anchor = (float(costs[drawn, cheap].mean()), float(outcomes[drawn, cheap].mean()))
             return aiq([*paid, anchor], low, high)
 
-        bottom, top = interval(len(outcomes), measured)
+        bottom, top = interval(len(outcomes), measure_drawn)
         found[way] = round((top - bottom) / 2, 4)
     return found
 
@@ -283,7 +293,7 @@ def _paid(choices: Choices, outcomes: Reals, costs: Reals) -> Points:
     ]
 
 
-def _thinned(drawn: tuple[Reals, Reals]) -> list[list[float]]:
+def _thin_curve(drawn: tuple[Reals, Reals]) -> list[list[float]]:
     shares, gaps = drawn
     grid = np.linspace(0, 1, 101)
     found = np.interp(grid, shares, gaps)

@@ -11,7 +11,7 @@ RESAMPLES = 200
 
 
 def curve(scores: Reals, weak: Reals, strong: Reals) -> tuple[Reals, Reals]:
-    """Give the part of the gap that is recovered by the share of strong calls.
+    """Return the part of the gap that is recovered by the share of strong calls.
 
     Prompts that score the same go over together.
     """
@@ -24,13 +24,13 @@ def curve(scores: Reals, weak: Reals, strong: Reals) -> tuple[Reals, Reals]:
 
 
 def apgr(scores: Reals, weak: Reals, strong: Reals) -> float:
-    """Give the mean part of the gap that is recovered over all shares of strong calls."""
+    """Return the mean part of the gap that is recovered over all shares of strong calls."""
     shares, gaps = curve(scores, weak, strong)
     return float(np.trapezoid(gaps, shares))
 
 
 def cpt(scores: Reals, weak: Reals, strong: Reals, gap: float) -> float:
-    """Give the share of strong calls at which this part of the gap is recovered first."""
+    """Return the share of strong calls at which this part of the gap is recovered first."""
     shares, gaps = curve(scores, weak, strong)
     place = int(np.argmax(gaps >= gap))
     low, high = gaps[place - 1], gaps[place]
@@ -40,7 +40,7 @@ def cpt(scores: Reals, weak: Reals, strong: Reals, gap: float) -> float:
 
 
 def hull(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Give the upper hull of (cost, quality), as far as quality rises: mixing is allowed."""
+    """Return the upper hull of (cost, quality), as far as quality rises: mixing is allowed."""
     found: list[tuple[float, float]] = []
     for cost, quality in sorted(points):
         while len(found) > 1 and _is_below(found[-2], found[-1], (cost, quality)):
@@ -51,7 +51,7 @@ def hull(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def aiq(points: Sequence[tuple[float, float]], low: float, high: float) -> float:
-    """Give the mean quality over the costs from the cheapest to the dearest single model."""
+    """Return the mean quality over the costs from the cheapest to the dearest single model."""
     costs, qualities = np.array(hull(points)).T
     inside = [cost for cost in costs.tolist() if low < cost < high]
     grid = np.array([low, *inside, high])
@@ -59,7 +59,7 @@ def aiq(points: Sequence[tuple[float, float]], low: float, high: float) -> float
 
 
 def interval(count: int, measure: Callable[[Places], float]) -> tuple[float, float]:
-    """Give the 95 % interval of a measure over prompts drawn again, from a fixed seed."""
+    """Return the 95 % interval of a measure over prompts drawn again, from a fixed seed."""
     drawn = np.random.Generator(np.random.PCG64(0))
     found = sorted(measure(drawn.integers(0, count, count)) for _ in range(RESAMPLES))
     return found[RESAMPLES // 40], found[-1 - RESAMPLES // 40]

@@ -72,7 +72,7 @@ def evidence_estimates(
 def nearest_rows(
     known: Known, split: Split, logs: Sequence[Places | None], k: int = 10
 ) -> list[list[tuple[PatternRow, ...]]]:
-    """Give the ten nearest rows of every test prompt, as 002 §5.5 asks for them, log by log."""
+    """Return the ten nearest rows of every test prompt, as 002 §5.5 asks for them, log by log."""
     index = PatternIndex()
     places = {known.looks[place].id: int(place) for place in split.ledger}
     for place in places.values():
@@ -93,7 +93,7 @@ def nearest_rows(
 
 
 def nearest_estimates(known: Known, rows: Sequence[tuple[PatternRow, ...]]) -> Estimates:
-    """Give the mean success and cost of each model among the nearest rows; absent ones count 0."""
+    """Return the mean success and cost of each model among the nearest rows; absent ones are 0."""
     found = Estimates(*(np.zeros((len(rows), len(known.models))) for _ in range(2)))
     codes = {model: code for code, model in enumerate(known.models)}
     for place, near in enumerate(rows):
@@ -106,7 +106,7 @@ def nearest_estimates(known: Known, rows: Sequence[tuple[PatternRow, ...]]) -> E
 def nearest_choices(
     known: Known, rows: Sequence[tuple[PatternRow, ...]], cost_weight: Billionths
 ) -> Places:
-    """Give the model the formula ranks first, under one cost weight."""
+    """Return the model the formula ranks first, under one cost weight."""
     settings = replace(LITERAL, cost_weight=cost_weight)
     codes = {model: code for code, model in enumerate(known.models)}
     return np.array([codes[recommend(near, settings).options[0].model] for near in rows])

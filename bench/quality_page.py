@@ -18,7 +18,7 @@ TITLES = {
 
 
 def page(found: Mapping[str, object]) -> str:
-    """Give the figures as Markdown."""
+    """Return the figures as Markdown."""
     lines = ["# Learned routing: figures", "", "Written by `make bench-quality`.", ""]
     for name, about in found.items():
         told = cast("Mapping[str, object]", about)

@@ -78,21 +78,21 @@ def dealt(known: Known, seed: int, parts: int) -> Places:
     return np.array([part[g, p] for p, g in zip(known.prompts, known.groups, strict=True)])
 
 
-def logged(known: Known, seed: int) -> Places:
-    """Give the one model that served each prompt."""
+def served_models(known: Known, seed: int) -> Places:
+    """Return the one model that served each prompt."""
     count = len(known.models)
     found = (int.from_bytes(_digest(f"logged:{seed}:{text}")) % count for text in known.prompts)
     return np.array([*found])
 
 
 def mostly(known: Known, seed: int, model: int, share: int) -> Places:
-    """Give a log in which one of two models served `share` per cent, the other the rest."""
+    """Return a log in which one of two models served `share` per cent, the other the rest."""
     draws = [int.from_bytes(_digest(f"mostly:{seed}:{text}")) % 100 for text in known.prompts]
     return np.where(np.array(draws) < share, model, 1 - model)
 
 
 def splits(known: Known) -> list[Split]:
-    """Give the splits of the protocol."""
+    """Return the splits of the protocol."""
     if known.name == "routellm_mmlu":
         part = dealt(known, 0, 9)
         return [Split(0, np.flatnonzero(part == n), np.flatnonzero(part != n)) for n in range(9)]
@@ -110,7 +110,7 @@ def splits(known: Known) -> list[Split]:
 
 
 def large_splits(known: Known) -> list[Split]:
-    """Give three splits of MMLU with large ledgers: five of its nine parts."""
+    """Return three splits of MMLU with large ledgers: five of its nine parts."""
     part = dealt(known, 0, 9)
     chosen = [[(first + n) % 9 for n in range(5)] for first in (0, 3, 6)]
     return [

@@ -45,7 +45,7 @@ def speeds() -> dict[str, object]:
     found = {}
     for size in SIZES:
         _grow(index, recorded, size)
-        found[str(size)] = _measured(index, ready, asked)
+        found[str(size)] = _measure_decisions(index, ready, asked)
     return {
         "conditions": {
             "machine": platform.processor() or platform.machine(),
@@ -76,7 +76,7 @@ def _grow(index: EvidenceIndex, prompts: tuple[str, ...], size: int) -> None:
 
 
 def _variant(prompts: tuple[str, ...], number: int) -> EvidenceLook:
-    """Give a prompt, or one like it once all are used: part of its words, said again."""
+    """Return a prompt, or one like it once all are used: part of its words, said again."""
     text = prompts[number % len(prompts)]
     turn = number // len(prompts)
     if turn:
@@ -87,7 +87,7 @@ def _variant(prompts: tuple[str, ...], number: int) -> EvidenceLook:
     return replace(found, id=f"sha256:{name}")
 
 
-def _measured(
+def _measure_decisions(
     index: EvidenceIndex, ready: CompiledTurnPolicy, asked: tuple[str, ...]
 ) -> dict[str, float]:
     for text in asked[:WARM_UP]:
@@ -104,7 +104,7 @@ def _measured(
 def _pass(
     index: EvidenceIndex, ready: CompiledTurnPolicy, asked: tuple[str, ...]
 ) -> tuple[float, npt.NDArray[np.float64]]:
-    """Give the CPU seconds of all decisions, and how long each took on the clock."""
+    """Return the CPU seconds of all decisions, and how long each took on the clock."""
     times = []
     began = time.thread_time()
     for text in asked:

@@ -19,10 +19,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from gateway_load import ROOT, TICKS, NotPossible, counted, fake_upstream
+from figures import round_figures
+from gateway_load import ROOT, TICKS, NotPossible, count_answers, fake_upstream
 from gateway_systems import Pointsman, Running, tree
 
-from gateway import CASES, conditions, rounded
+from gateway import CASES, conditions
 
 Figures = dict[str, Any]
 PARTS = ("per_s", "cpu_us", "p50_us")
@@ -74,11 +75,11 @@ class Side:
     def load(self, case: str, warm_up_s: float, seconds: float) -> Figures:
         """Load it in one way; return its rate, its latency and its CPU time a request."""
         count, mode = CASES[case]
-        answers, spent = counted(self.upstream), cpu_s(self.running.pid)
-        seen = self.running.target.loaded(count, mode, warm_up_s=warm_up_s, seconds=seconds)
+        answers, spent = count_answers(self.upstream), cpu_s(self.running.pid)
+        seen = self.running.target.run_load(count, mode, warm_up_s=warm_up_s, seconds=seconds)
         if seen["errors"] or not seen["requests"]:
             raise NotPossible(f"{self.version.name}: errors at {case} ({seen['last_error']})")
-        answers = counted(self.upstream) - answers
+        answers = count_answers(self.upstream) - answers
         spent = cpu_s(self.running.pid) - spent
         found = {"per_s": seen["per_s"], "p50_us": seen["latency"]["p50_us"]}
         return {**found, "cpu_us": spent / answers * 1e6}
@@ -102,7 +103,7 @@ def run_rounds(
                     for _ in range(given.turns):
                         pairs[case].append(load_pair(sides, case, len(pairs[case]), given))
             for side in sides:
-                side.version.checked(side.running, counted(side.upstream))
+                side.version.checked(side.running, count_answers(side.upstream))
         shown = "  ".join(
             f"{case} {' '.join(f'{ratio:.2f}' for ratio in ratios(each, 'per_s')[-given.turns :])}"
             for case, each in pairs.items()
@@ -153,7 +154,7 @@ def table(found: Figures) -> str:
     return "\n".join(lines)
 
 
-def asked() -> argparse.Namespace:
+def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base", help="the revision to compare with")
     parser.add_argument("--new", help="a revision instead of this tree")
@@ -167,13 +168,13 @@ def asked() -> argparse.Namespace:
 
 
 def main() -> None:
-    given = asked()
+    given = read_arguments()
     base = Version(*checked_out(given.base))
     new = Version(*checked_out(given.new)) if given.new else Version("tree", ROOT / "src")
     told = conditions(given)
     pairs = run_rounds((base, new), given)
     told["load_average_after"] = os.getloadavg()[0]
-    found = rounded(
+    found = round_figures(
         {"conditions": told, "base": base.name, "new": new.name, "cases": summary(pairs)}
     )
     print(f"\nbase {base.name}, new {new.name}, {given.rounds} x {given.turns} pairs of"

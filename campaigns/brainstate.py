@@ -27,12 +27,12 @@ SHOWN = 3
 A_PART = 50
 
 
-def replayed(seed: int) -> list[int]:
+def replay_seed(seed: int) -> list[int]:
     return list(runs.differing(range(seed, seed + 1)))
 
 
 def digest_elsewhere(first: int, last: int, hash_seed: str) -> str:
-    """Give the digest that another process under another hash seed comes to."""
+    """Return the digest that another process under another hash seed comes to."""
     done = subprocess.run(
         [sys.executable, runs.__file__, str(first), str(last)],
         env={
@@ -61,7 +61,7 @@ def main() -> None:
         for occurred, differing in pool.imap_unordered(compared, seeds, chunksize=A_PART):
             seen += occurred
             different += differing
-        for found in pool.imap_unordered(replayed, seeds, chunksize=A_PART):
+        for found in pool.imap_unordered(replay_seed, seeds, chunksize=A_PART):
             broken += found
     some = (given.seed, given.seed + min(given.jobs, 200))
     digests = {digest_elsewhere(*some, each) for each in ("0", "1", "4294967295")}

@@ -43,7 +43,7 @@ Found = dict[str, object]
 
 
 def server_seconds(server: PostgresServer | None) -> float:
-    """Give the processor time of a server and of all its sessions, those that ended too."""
+    """Return the processor time of a server and of all its sessions, those that ended too."""
     if server is None or server._process is None:
         return 0.0
     main, total = server._process.pid, 0
@@ -60,7 +60,7 @@ def server_seconds(server: PostgresServer | None) -> float:
 
 
 def own_seconds() -> float:
-    """Give the processor time of this process and of those it ended."""
+    """Return the processor time of this process and of those it ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
@@ -76,7 +76,7 @@ class Cost:
         return own_seconds(), server_seconds(self._server), time.monotonic()
 
     def of(self, count: int) -> Found:
-        """Divide what it took since by a count."""
+        """Divide the cost since the start by a count."""
         own, there, wall = (
             after - before for after, before in zip(self._now(), self._before, strict=True)
         )
@@ -88,7 +88,7 @@ class Cost:
         }
 
 
-def done(pointsman: Pointsman, jobs: BulkJobs, name: str) -> BulkJob:
+def do_job(pointsman: Pointsman, jobs: BulkJobs, name: str) -> BulkJob:
     """Have a job done as its store does it: by workers of the queue, or by a pool."""
     if not has_queue(pointsman.home):
         return jobs.run(name, WORKERS)
@@ -108,7 +108,7 @@ def at(pointsman: Pointsman, count: int, before: int, server: PostgresServer | N
     recording = cost.of(count - before)
     with closing(BulkJobs(pointsman.home, pointsman.clock, pointsman.ids)) as jobs:
         cost = Cost(server)
-        replayed = done(pointsman, jobs, jobs.begin("replay", ReplayGiven()).id)
+        replayed = do_job(pointsman, jobs, jobs.begin("replay", ReplayGiven()).id)
         replaying = cost.of(count)
     found = pointsman.home.database.size(), pointsman.home.content.size()
     return {
@@ -123,29 +123,29 @@ def at(pointsman: Pointsman, count: int, before: int, server: PostgresServer | N
     }
 
 
-def verified(pointsman: Pointsman, server: PostgresServer | None, count: int) -> Found:
+def verify_ledger(pointsman: Pointsman, server: PostgresServer | None, count: int) -> Found:
     """Verify the whole ledger with workers."""
     with closing(BulkJobs(pointsman.home, pointsman.clock, pointsman.ids)) as jobs:
         cost = Cost(server)
-        found = done(pointsman, jobs, jobs.begin("verify", VerifyGiven()).id)
+        found = do_job(pointsman, jobs, jobs.begin("verify", VerifyGiven()).id)
     return {"is_intact": bool(found.is_clean), "told": found.told, **cost.of(count)}
 
 
-def measured(home: Path, url: str, counts: list[int], server: PostgresServer | None) -> Found:
+def run_campaign(home: Path, url: str, counts: list[int], server: PostgresServer | None) -> Found:
     """Run the whole campaign in a home."""
     write_policy(home)
     steps: list[Found] = []
     for before, count in zip([0, *counts], counts, strict=False):
-        with _opened(home, url) as pointsman:
+        with _open_home(home, url) as pointsman:
             steps.append(at(pointsman, count, before, server))
             print(steps[-1], flush=True)
-    with _opened(home, url) as pointsman:
-        whole = verified(pointsman, server, counts[-1])
+    with _open_home(home, url) as pointsman:
+        whole = verify_ledger(pointsman, server, counts[-1])
     return {"workers": WORKERS, "steps": steps, "verify": whole}
 
 
 @contextmanager
-def _opened(home: Path, url: str) -> Iterator[Pointsman]:
+def _open_home(home: Path, url: str) -> Iterator[Pointsman]:
     before = os.environ.get("POINTSMAN_STORE")
     os.environ["POINTSMAN_STORE"] = url
     try:
@@ -158,7 +158,7 @@ def _opened(home: Path, url: str) -> Iterator[Pointsman]:
 
 
 def growth(steps: list[Found], what: str) -> float:
-    """Give how much more a further decision costs between the last steps than between the first.
+    """Return how much more a further decision costs between the last steps than between the first.
 
     Differences, so that what starting the workers takes counts for nothing.
     """
@@ -218,7 +218,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="pointsman-bulk-"))
     try:
         url = "sqlite:" if server is None else server.fresh()
-        found = measured(folder / "home", url, counts, server)
+        found = run_campaign(folder / "home", url, counts, server)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         if server is not None:

@@ -25,7 +25,7 @@ from typing import Any
 import apsw
 import msgspec
 from campaigns.evidence import FOLDER, write
-from campaigns.scripted_process import scripted
+from campaigns.scripted_process import serve_script
 from tests.acceptance.parlour import Bench, a_parlour, models
 from tests.tui.booth import a_booth
 
@@ -74,9 +74,9 @@ async def series(conversation: Conversation, turns: int, say: Say) -> list[Step]
     for begun in range(0, turns, STEP):
         count, started = min(STEP, turns - begun), time.process_time()
         for number in range(begun, begun + count - 1):
-            await _said(number, say)
+            await _say_turn(number, say)
         spent = (time.process_time() - started) * 1000 / max(1, count - 1)
-        calls = await _calls_of(_said(begun + count - 1, say))
+        calls = await _calls_of(_say_turn(begun + count - 1, say))
         added = conversation.history[2 * begun :]
         said += sum(len(msgspec.json.encode(each)) for each in added)
         gc.collect()
@@ -93,7 +93,7 @@ async def series(conversation: Conversation, turns: int, say: Say) -> list[Step]
     return found
 
 
-async def _said(number: int, say: Say) -> None:
+async def _say_turn(number: int, say: Say) -> None:
     ended = await say(f"{number}: what does part {number * 7919 % 10007} do?")
     if ended:
         raise RuntimeError(f"turn {number} ended as {ended}")
@@ -155,7 +155,7 @@ def draw(parts: dict[str, list[Step]], path: Path) -> None:
 
 async def conversation_alone(turns: int) -> list[Step]:
     """Talk for so many turns without a screen."""
-    with tempfile.TemporaryDirectory() as folder, scripted(turns, ANSWER) as address:
+    with tempfile.TemporaryDirectory() as folder, serve_script(turns, ANSWER) as address:
         async with a_parlour(Path(folder) / "h", models=models(address, address)) as parlour:
             conversation = await parlour.conversations.start(kit=Kit(Bench()))
 
@@ -169,7 +169,7 @@ async def conversation_alone(turns: int) -> list[Step]:
 
 async def app(turns: int) -> list[Step]:
     """Talk for so many turns in the terminal app."""
-    with tempfile.TemporaryDirectory() as folder, scripted(turns, ANSWER) as address:
+    with tempfile.TemporaryDirectory() as folder, serve_script(turns, ANSWER) as address:
         files = {"models": models(address, address)}
         async with a_booth(Path(folder) / "h", files=files) as booth:
 
@@ -179,8 +179,8 @@ async def app(turns: int) -> list[Step]:
             return await series(booth.conversation, turns, say)
 
 
-def kept(parts: dict[str, list[Step]], seconds: int) -> bool:
-    """Write what was found; tells whether it holds."""
+def write_findings(parts: dict[str, list[Step]], seconds: int) -> bool:
+    """Write the findings; return whether the bounds hold."""
     told = {
         name: {**result(found), "series": msgspec.to_builtins(found)}
         for name, found in parts.items()
@@ -205,7 +205,7 @@ def main() -> int:
     parts = {"conversation": asyncio.run(conversation_alone(turns))}
     if drawn:
         parts["app"] = asyncio.run(app(drawn))
-    return 0 if kept(parts, round(time.monotonic() - begun)) else 1
+    return 0 if write_findings(parts, round(time.monotonic() - begun)) else 1
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import apsw
-from campaigns.evidence import summed
+from campaigns.evidence import sum_tallies
 from tests.durability.crash_worker import WRITERS, Killer, Tally
 
 EVIDENCE = Path(__file__).parents[1] / "evidence" / "crash.json"
@@ -23,7 +23,7 @@ RESTART_S = 2.0
 def main() -> int:
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     begun = time.monotonic()
-    tallies = [_killed(seed, kills // HOMES) for seed in range(HOMES)]
+    tallies = [_kill_and_check(seed, kills // HOMES) for seed in range(HOMES)]
     evidence = {
         "what": "entries acknowledged by writers that were killed, and what became of them",
         "sqlite": apsw.sqlite_lib_version(),
@@ -38,7 +38,7 @@ def main() -> int:
     return 0 if _is_clean(evidence) else 1
 
 
-def _killed(seed: int, kills: int) -> Tally:
+def _kill_and_check(seed: int, kills: int) -> Tally:
     with tempfile.TemporaryDirectory() as folder, Killer(Path(folder) / "home", seed) as killer:
         for _ in range(kills):
             killer.kill_one()
@@ -48,7 +48,7 @@ def _killed(seed: int, kills: int) -> Tally:
 
 def _total(tallies: list[Tally]) -> dict[str, object]:
     return {
-        **summed(tallies),
+        **sum_tallies(tallies),
         "slowest_start_s": round(max(tally.slowest_start_s for tally in tallies), 3),
     }
 

@@ -35,7 +35,7 @@ def write(name: str, found: dict[str, object]) -> Path:
     return target
 
 
-def summed(tallies: Sequence[DataclassInstance]) -> dict[str, object]:
+def sum_tallies(tallies: Sequence[DataclassInstance]) -> dict[str, object]:
     """Add up each count, and join each list, of several tallies of one kind."""
     parts = [asdict(tally) for tally in tallies]
     return {

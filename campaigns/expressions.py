@@ -30,7 +30,7 @@ SHARES = (70, 20, 10)
 SLOWEST_S = 2.0
 
 
-def timed(seed: int) -> tuple[Counter[str], list[str], float]:
+def time_seed(seed: int) -> tuple[Counter[str], list[str], float]:
     """Compare one expression, and tell how long it took."""
     start = time.process_time()
     seen, different = compared(seed)
@@ -74,7 +74,7 @@ def main() -> None:
     slowest = 0.0
     with multiprocessing.Pool(PROCESSES) as pool:
         seeds = range(given.seed, given.seed + given.expressions)
-        for occurred, differing, seconds in pool.imap_unordered(timed, seeds, chunksize=2_000):
+        for occurred, differing, seconds in pool.imap_unordered(time_seed, seeds, chunksize=2_000):
             seen += occurred
             different += differing
             slowest = max(slowest, seconds)

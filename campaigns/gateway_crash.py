@@ -22,7 +22,7 @@ from tests.gateway.mortal import CLIENTS, POINTS, Reaper, Tally
 def main() -> int:
     deaths = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     begun = time.monotonic()
-    tallies = {point: _reaped(point, deaths) for point in POINTS}
+    tallies = {point: _reap_and_check(point, deaths) for point in POINTS}
     evidence = {
         "what": "answers that began before a gateway was killed, and whether they are recorded",
         "deaths_a_point": deaths,
@@ -39,7 +39,7 @@ def main() -> int:
     return 0 if is_clean else 1
 
 
-def _reaped(point: str, deaths: int) -> Tally:
+def _reap_and_check(point: str, deaths: int) -> Tally:
     with (
         tempfile.TemporaryDirectory() as folder,
         upstream() as provider,

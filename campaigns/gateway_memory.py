@@ -17,7 +17,7 @@ from campaigns.evidence import write
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
-from gateway_load import Mode, counted, fake_upstream
+from gateway_load import Mode, count_answers, fake_upstream
 from gateway_systems import Pointsman, Running
 
 CONNECTIONS = 16
@@ -26,15 +26,15 @@ MOST_GROWTH_MIB = 8.0
 MODES: tuple[Mode, ...] = ("plain", "stream")
 
 
-def measured(running: Running, upstream: int, requests: int) -> list[tuple[int, float]]:
+def measure_memory(running: Running, upstream: int, requests: int) -> list[tuple[int, float]]:
     """Load it until so many were answered; give the memory after each step."""
     series = []
     for mode in cycle(MODES):
-        done = counted(upstream)
+        done = count_answers(upstream)
         series.append((done, round(running.rss_mib(), 1)))
         if done >= requests:
             return series
-        found = running.target.loaded(CONNECTIONS, mode, warm_up_s=0, seconds=STEP_S)
+        found = running.target.run_load(CONNECTIONS, mode, warm_up_s=0, seconds=STEP_S)
         if found["errors"]:
             raise RuntimeError(f"{found['errors']} calls failed: {found}")
     return series
@@ -54,7 +54,7 @@ def main() -> int:
     ours = Pointsman()
     with fake_upstream() as upstream, ours.folder() as folder:
         with ours.running(upstream, folder) as running:
-            series = measured(running, upstream, requests)
+            series = measure_memory(running, upstream, requests)
         kept = ours.checked(running, series[-1][0])
     found = {
         "what": "resident memory of the gateway, in MiB, after so many answers",

@@ -45,7 +45,7 @@ class Slow:
         async with asyncio.TaskGroup() as group:
             for number in range(self._connections):
                 group.create_task(self._client(BODY if number % 3 == 0 else HEAD))
-            group.create_task(self._told())
+            group.create_task(self._print_counts())
 
     async def _client(self, begin: bytes) -> None:
         while True:
@@ -71,7 +71,7 @@ class Slow:
             self.cut += 1
             writer.close()
 
-    async def _told(self) -> None:
+    async def _print_counts(self) -> None:
         while True:
             await asyncio.sleep(1)
             print(self.opened, self.cut, self.now, self.most, flush=True)

@@ -31,7 +31,7 @@ SHOWN = 5
 
 
 def differing_elsewhere(home: Path, seeds: range, hash_seed: str) -> list[str]:
-    """Give what a process under another hash seed finds to differ."""
+    """Return the differences that a process under another hash seed finds."""
     done = subprocess.run(
         [sys.executable, fleet_jobs.__file__, str(home), str(seeds.start), str(seeds.stop)],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(fleet_jobs.ROOT)},

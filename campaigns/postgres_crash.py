@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import psycopg
-from campaigns.evidence import summed
+from campaigns.evidence import sum_tallies
 from tests.durability.postgres_crash_worker import THREADS, WRITERS, PostgresKiller, Tally
 
 EVIDENCE = Path(__file__).parents[1] / "evidence" / "postgres_crash.json"
@@ -23,7 +23,7 @@ SERVERS = 4
 def main() -> int:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     begun = time.monotonic()
-    tallies = [_killed(seed, rounds // SERVERS) for seed in range(SERVERS)]
+    tallies = [_kill_and_check(seed, rounds // SERVERS) for seed in range(SERVERS)]
     evidence = {
         "what": "entries acknowledged while PostgreSQL and its writers were killed, and their fate",
         "driver": psycopg.__version__,
@@ -40,7 +40,7 @@ def main() -> int:
     return 0 if _is_clean(evidence) else 1
 
 
-def _killed(seed: int, rounds: int) -> Tally:
+def _kill_and_check(seed: int, rounds: int) -> Tally:
     with tempfile.TemporaryDirectory() as folder, PostgresKiller(Path(folder), seed) as killer:
         for _ in range(rounds):
             killer.round()
@@ -50,7 +50,7 @@ def _killed(seed: int, rounds: int) -> Tally:
 
 def _total(tallies: list[Tally]) -> dict[str, object]:
     return {
-        **summed(tallies),
+        **sum_tallies(tallies),
         "slowest_return_s": round(max(each.slowest_return_s for each in tallies), 3),
     }
 

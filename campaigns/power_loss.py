@@ -38,9 +38,9 @@ def main() -> int:
         "modes": list(MODES),
         "seeds": SEEDS,
         "sector_bytes": SECTOR,
-        "synchronous_full": _told(result),
+        "synchronous_full": _tally_value(result),
         "states_per_second": round(states / took),
-        "self_check_synchronous_normal": _told(check),
+        "self_check_synchronous_normal": _tally_value(check),
     }
     EVIDENCE.write_text(json.dumps(evidence, indent=2) + "\n")
     print(json.dumps(evidence, indent=2))
@@ -67,7 +67,7 @@ def _part(part: tuple[Recording, list[Cut]]) -> Tally:
     return tallied(SimulatedVFS(), *part)
 
 
-def _told(tally: Tally) -> dict[str, object]:
+def _tally_value(tally: Tally) -> dict[str, object]:
     told = asdict(tally)
     del told["seen"]
     return {**told, "examples": tally.examples[:3], "distinct": tally.distinct}

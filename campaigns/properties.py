@@ -22,7 +22,7 @@ PROCESSES = 2
 
 
 def holds(name: str, examples: int) -> tuple[str, str]:
-    """Run one property on many examples; what is said is empty where it holds."""
+    """Run one property on many examples; the message is empty where it holds."""
     test = getattr(chain, name)
     many = settings(
         max_examples=examples,

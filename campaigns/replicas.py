@@ -100,7 +100,7 @@ def _round(fleet: Fleet, crowd: Crowd, session: str) -> list[str]:
 def _ways(
     fleet: Fleet, postgres: PostgresServer, redis: RedisServer | None
 ) -> dict[str, Callable[[random.Random], None]]:
-    """Give what may be killed or stand still, and how it is brought back."""
+    """Return the processes that may be killed or paused, and how each is restarted."""
 
     def replica(chance: random.Random) -> None:
         number = chance.randrange(len(fleet.ships))

@@ -16,7 +16,7 @@ FORGET_S = 0.5
 
 
 @contextmanager
-def scripted(answers: int, text: str) -> Iterator[str]:
+def serve_script(answers: int, text: str) -> Iterator[str]:
     """Serve the same answer so many times; gives the address."""
     command = [sys.executable, "-m", "campaigns.scripted_process", str(answers), text]
     with subprocess.Popen(
@@ -29,7 +29,7 @@ def scripted(answers: int, text: str) -> Iterator[str]:
 
 
 async def serve(answers: int, text: str) -> None:
-    """Serve until nobody is there any more."""
+    """Serve until standard input is closed."""
     from pointsman.testing import ScriptedUpstream, says  # noqa: PLC0415 - only the child needs it
 
     async with ScriptedUpstream(*[says(text)] * answers) as upstream:

@@ -78,7 +78,7 @@ class Bundle:
             start += len(line)
 
     def fault(self, changed: bytes, line: int) -> dict[str, object] | None:
-        """Verify a bundle that is untouched before a line; what is no bundle counts as found."""
+        """Verify a bundle that is untouched before a line; no bundle counts as found."""
         state = self.states[line]
         if state is None:
             try:
@@ -104,8 +104,8 @@ def begin(data: bytes) -> None:
     STATE["bundle"] = Bundle(data)
 
 
-def damaged(data: bytes, at: int) -> list[tuple[str, bytes]]:
-    """Give everything that is done to one byte, by name."""
+def damage_byte(data: bytes, at: int) -> list[tuple[str, bytes]]:
+    """Return every damage of one byte, by name."""
     byte, before, after = data[at], data[:at], data[at + 1 :]
     found = [("bit_flips", before + bytes([byte ^ 1 << bit]) + after) for bit in range(8)]
     for name, new in (("bytes_set_to_00", 0), ("bytes_set_to_ff", 255)):
@@ -117,11 +117,11 @@ def damaged(data: bytes, at: int) -> list[tuple[str, bytes]]:
 
 
 def attack(positions: list[int]) -> tuple[Counter[str], Counter[str], list[str]]:
-    """Damage the bundle at each position; count what was tried, and what was named exactly."""
+    """Damage the bundle at each position; count the tries, and those named exactly."""
     bundle, tried, named, missed = STATE["bundle"], Counter[str](), Counter[str](), []
     for at in positions:
         line = bundle.line_of[at]
-        for name, changed in damaged(bundle.data, at):
+        for name, changed in damage_byte(bundle.data, at):
             if changed == bundle.data:
                 continue
             tried[name] += 1

@@ -34,7 +34,7 @@ class Drift(Exception):
 
 
 def table_text(page: str) -> bytes:
-    """Give the one YAML block of the page."""
+    """Return the one YAML block of the page."""
     blocks = _BLOCK.findall(page)
     if len(blocks) != 1:
         raise Drift(f"{PAGE}: one YAML block is expected, {len(blocks)} found")

@@ -51,7 +51,7 @@ NOTES = (
     "not in the table: audio, image and video tokens, searches, batch and priority prices",
     "what is finer than a micro-dollar is rounded half to even",
 )
-# Spellings people use, offered to the source's matching; it decides what they mean.
+# Spellings people use, offered to the source's matching, which decides.
 SPELLINGS = (
     "xai", "gemini", "vertex", "vertexai", "vertex-ai", "vertex_ai", "google-vertex",
     "google_genai", "bedrock", "aws-bedrock", "amazon", "amazon-bedrock", "together-ai",
@@ -70,7 +70,7 @@ def main() -> None:
     day = parser.parse_args().date
     providers = import_module("genai_prices.data").providers
     table = sheet(providers, day, f"genai-prices {metadata.version('genai-prices')}")
-    text = written(table)
+    text = write_sheet(table)
     priced = read_price_table(text)
     TARGET.write_bytes(text)
     left = sum(len(each.models) for each in table.left_out)
@@ -106,8 +106,8 @@ def sheet(providers: list[Any], day: date, source: str) -> PriceSheet:
     )
 
 
-def written(table: PriceSheet) -> bytes:
-    """Give the canonical bytes with each line of the table on a line of the file."""
+def write_sheet(table: PriceSheet) -> bytes:
+    """Return the canonical bytes with each line of the table on a line of the file."""
     text = SHEET_FORM.encode(table)
     for start in (b'{"base_tier_tokens":', b'{"models":', b'"models":[', b'"notes":'):
         text = text.replace(start, b"\n" + start)
@@ -115,7 +115,7 @@ def written(table: PriceSheet) -> bytes:
 
 
 def frozen(provider: Any, model: Any, day: date) -> tuple[PricedModel | None, str]:
-    """Give a model's line, or the reason why it has none."""
+    """Return a model's line, or the reason why it has none."""
     if is_by_the_hour(model, day):
         return None, BY_THE_HOUR
     prices = in_force(model, day)
@@ -174,7 +174,7 @@ def names_of(provider: Any, model: Any) -> Iterator[str]:
 
 
 def literals(clause: Any) -> Iterator[str]:
-    """Give every text a clause compares names with."""
+    """Return every text a clause compares names with."""
     for kind in ("equals", "starts_with", "contains", "ends_with"):
         if hasattr(clause, kind):
             yield getattr(clause, kind)

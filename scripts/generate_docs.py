@@ -154,7 +154,7 @@ class Undescribed(Exception):
 
 
 def pages() -> dict[str, str]:
-    """Give every generated page by its path under the repository's root."""
+    """Return every generated page by its path under the repository's root."""
     return {
         f"{REFERENCE}/errors.md": errors_page(),
         f"{REFERENCE}/agents.md": agents_page(),
@@ -200,11 +200,11 @@ def errors_page() -> str:
         "## Why a candidate is rejected",
         "The `validation_failure` of a slot in a turn's chain. Checks run in this order and the\n"
         "first that fails is reported.",
-        _table(("code", "meaning"), _described(get_args(ValidationFailure), REJECTIONS)),
+        _table(("code", "meaning"), _describe_codes(get_args(ValidationFailure), REJECTIONS)),
         "## Why a question is placed nowhere",
         "The `error_code` of a placement, by `pointsman place` and in the trace of a turn. The\n"
         "codes are those of the [placement table](placement.md).",
-        _table(("code", "meaning"), _described(get_args(ErrorCode), PLACEMENT_ERRORS)),
+        _table(("code", "meaning"), _describe_codes(get_args(ErrorCode), PLACEMENT_ERRORS)),
         "## Banners",
         "What a decision asks a surface to show to the user.",
         _table(("code", "meaning"), ((f"`{code}`", text) for code, text in BANNERS.items())),
@@ -281,7 +281,9 @@ def _enum_rows(codes: type[StrEnum], described: Mapping[str, str]) -> Iterator[t
         yield f"`{each.value}`", meaning
 
 
-def _described(codes: Iterable[str], described: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _describe_codes(
+    codes: Iterable[str], described: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     for each in codes:
         if each not in described:
             raise Undescribed(f"`{each}` has no description")

@@ -97,7 +97,7 @@ def public_names() -> dict[str, Lines]:
         "spans": _span_attributes(),
         "mcp": asyncio.run(_mcp()),
         "settings": _settings(),
-        "recorded": _recorded(),
+        "recorded": _recorded_fields(),
         "codes": _codes(constants),
         "texts": _texts(trees),
         "metrics": _metrics(trees.values()),
@@ -361,7 +361,7 @@ def _span_attributes() -> set[str]:
 
 
 async def _mcp() -> list[str]:
-    """Ask a server of an empty home what it has, as the official client does."""
+    """List the tools of a server of an empty home, as the official client does."""
     with tempfile.TemporaryDirectory() as folder, Pointsman(Path(folder) / "home") as made:
         service = Service(made, lambda: made.conversations.services, keeps_session=True)
         owner = HomeOwner()
@@ -395,10 +395,10 @@ def _settings() -> Iterator[str]:
         yield from (f"{name} … {shape(each, shared)}" for each in shared.values())
 
 
-# What is recorded, counted, logged and stored.
+# Records, metrics, logs and tables.
 
 
-def _recorded() -> Iterator[str]:
+def _recorded_fields() -> Iterator[str]:
     """List the fields of every struct that has a canonical form, and of those inside it."""
     kinds = {each.kind for each in gc.get_objects() if isinstance(each, Form)}
     ours = [each for each in kinds if each.__module__.startswith("pointsman")]

@@ -56,7 +56,7 @@ def read_requirements(text: str) -> dict[int, Requirement]:
 
 
 def marks_in_module(source: str, file: str) -> list[Mark]:
-    """Give the marks of a test module: on tests, classes, parameters and the module itself."""
+    """Return the marks of a test module: on tests, classes, parameters and the module itself."""
     return list(_Module(ast.parse(source, file), file).marks())
 
 
@@ -68,7 +68,7 @@ class _Module:
         self._named = {
             name: marks
             for node in tree.body
-            for name, value in _assigned(node)
+            for name, value in _assignments(node)
             if name != "pytestmark" and (marks := list(self._in(value)))
         }
 
@@ -108,7 +108,7 @@ def _is_req(node: ast.expr) -> bool:
     return ast.unparse(node).endswith("mark.req")
 
 
-def _assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+def _assignments(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
     if isinstance(node, ast.Assign):
         yield from ((each.id, node.value) for each in node.targets if isinstance(each, ast.Name))
     elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
@@ -116,7 +116,7 @@ def _assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _pytestmarks(body: Iterable[ast.stmt]) -> list[ast.expr]:
-    return [value for node in body for name, value in _assigned(node) if name == "pytestmark"]
+    return [value for node in body for name, value in _assignments(node) if name == "pytestmark"]
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -126,7 +126,7 @@ def _names(node: ast.AST) -> set[str]:
 def _tests(
     body: Iterable[ast.stmt], prefix: str, outer: list[ast.expr]
 ) -> Iterator[tuple[str, list[ast.expr]]]:
-    """Give every test function with the expressions whose marks count for it."""
+    """Return every test function with the expressions whose marks count for it."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if node.name.startswith("test"):
@@ -137,7 +137,7 @@ def _tests(
 
 
 def marks_in_case(text: str, file: str) -> list[Mark]:
-    """Give the numbers that the `req` keys of a YAML file list."""
+    """Return the numbers that the `req` keys of a YAML file list."""
     try:
         documents = list(yaml.compose_all(text, _LOADER))
     except yaml.YAMLError as error:
@@ -170,7 +170,7 @@ def _case_numbers(node: yaml.Node, where: str) -> list[int]:
 
 
 def all_marks(root: Path) -> list[Mark]:
-    """Give the marks of all tests and cases under a repository's root."""
+    """Return the marks of all tests and cases under a repository's root."""
     tests = root / "tests"
     found: list[Mark] = []
     for path in sorted(tests.rglob("*.py")):

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from campaigns.bulk_replay import growth, measured
+from campaigns.bulk_replay import growth, run_campaign
 
 
 @pytest.mark.slow
 def test_a_thousand_decisions_on_postgresql_are_replayed_byte_for_byte(
     tmp_path: Path, postgres_url: str
 ) -> None:
-    found = measured(tmp_path / "home", postgres_url, [400, 1_000], None)
+    found = run_campaign(tmp_path / "home", postgres_url, [400, 1_000], None)
     first, last = found["steps"]  # type: ignore[misc]
     assert (first["is_identical"], last["is_identical"]) == (True, True)  # type: ignore[has-type]
     assert last["replaying"]["told"] == "1000 of 1000 decisions identical"  # type: ignore[has-type]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tests.models.look_model import centre_look, centre_of, disagreement, loud, product, raw_look
 
 from pointsman.signals.embedding import hashed_letters, static_tokens
 from pointsman.storage.stores.patterns.evidence import EvidenceIndex, EvidenceLook
@@ -21,9 +22,11 @@ from pointsman.turns.learning.evidence import (
 from pointsman.turns.learning.evidence_arrays import (
     centre_of_rows,
     centred_rows,
-    look_of,
+    join_look,
     normal_row,
     raw_looks,
+    structure_part,
+    text_part,
 )
 from pointsman.turns.learning.evidence_look import (
     HEARD,
@@ -32,13 +35,7 @@ from pointsman.turns.learning.evidence_look import (
     LOUD,
     STRUCTURE,
     TOKENS,
-    centre_look,
-    centre_of,
-    disagreement,
-    loud,
     normal,
-    product,
-    raw_look,
 )
 from pointsman.turns.learning.fingerprint import Fingerprint, hashed_vector, intent_tags
 
@@ -218,7 +215,10 @@ def test_many_looks_at_once_equal_each_alone(looks):
     assert tuple(centre.tolist()) == centre_of(raw)
     expected = [centre_look(each, centre.tolist()) for each in raw]
     assert [tuple(row) for row in centred_rows(rows, centre).tolist()] == expected
-    alone = [look_of(*each, centre) for each in zip(*parts(looks), strict=True)]
+    alone = [
+        join_look(text_part(letters, tokens, centre), structure_part(fingerprint, centre))
+        for fingerprint, letters, tokens in zip(*parts(looks), strict=True)
+    ]
     assert [tuple(each.tolist()) for each in alone] == expected
 
 

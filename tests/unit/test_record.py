@@ -8,11 +8,9 @@ from pointsman.kernel.canonical import content_id
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import (
     Aside,
-    Attempt,
     DecisionRecord,
     Names,
     OutcomeRecord,
-    attempt_draft,
     decision_draft,
     outcome_draft,
     read_recorded,
@@ -60,11 +58,9 @@ def test_a_further_decision_about_the_same_thing_says_what_it_is() -> None:
     assert draft.payload == decision_draft(NAMES, RECORD, ASIDE, FACTS).payload
 
 
-def test_attempts_and_outcomes_are_entries_of_their_own_linked_to_the_decision() -> None:
+def test_an_outcome_is_an_entry_of_its_own_linked_to_the_decision() -> None:
     names = Names("a1", "d1", Instant(6))
-    attempt = attempt_draft(names, Attempt(1, "p:m", Raw(b"{}")))
     outcome = outcome_draft(names, OutcomeRecord("done", Raw(b"{}")))
-    assert (attempt.kind, attempt.ref) == ("attempt", "d1")
     assert (outcome.kind, outcome.ref) == ("outcome", "d1")
     assert outcome.payload == b'{"detail":{},"status":"done"}'
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -19,6 +19,14 @@ from pointsman.turns.trace import Banner, RuleAttempt, Slot, ValidationFailure, 
 
 InstantText = Annotated[str, Meta(description="RFC 3339, in UTC with microseconds")]
 Usd = Annotated[str, Meta(description="US dollars, as an exact decimal number")]
+
+
+class DifferenceRow(Struct, frozen=True):
+    """One place where the recorded decision and the one found now differ."""
+
+    path: str
+    recorded: Any
+    found: Any
 
 
 class ChainLink(Struct, frozen=True):

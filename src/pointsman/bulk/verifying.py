@@ -35,7 +35,7 @@ class VerifyGiven(Struct, frozen=True):
 
 
 class VerifyPart(Struct, frozen=True):
-    """Whether the entries between two checkpoints fit what was signed."""
+    """Whether the entries between two checkpoints fit the signatures."""
 
     chain: str
     first: int

@@ -175,7 +175,9 @@ def _claim_model(policies: Policies, ruling: Ruling, claim: Claim | None) -> Rul
     Claimed is the model that was chosen, not every one that is half open: a turn that goes
     elsewhere would keep it from those that want it.
     """
-    while claim is not None and (scopes := _half_open(ruling)) and not claim(ruling.model):
+    if claim is None or not ruling.facts.availability:
+        return ruling
+    while (scopes := _half_open(ruling)) and not claim(ruling.model):
         out = dict.fromkeys(scopes, "unavailable")
         facts = replace(ruling.facts, availability={**ruling.facts.availability, **out})
         again = decide_model(policies, ruling.placing, facts)

@@ -126,11 +126,6 @@ def decision_draft(
     return Draft(kind, names.id, names.ref, names.at, payload, (facts,))
 
 
-def attempt_draft(names: Names, attempt: Attempt) -> Draft:
-    """Make the entry of an attempt; `ref` is the decision it acts on."""
-    return Draft(ATTEMPT, names.id, names.ref, names.at, ATTEMPT_FORM.encode(attempt))
-
-
 def outcome_draft(names: Names, outcome: OutcomeRecord) -> Draft:
     """Make the entry of an outcome; `ref` is the decision it ends."""
     return Draft(OUTCOME, names.id, names.ref, names.at, OUTCOME_FORM.encode(outcome))

@@ -10,8 +10,8 @@ from pointsman.app import Pointsman
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.mcp.shapes import Amounts, CostAnswer, CostInput, CostRow
-from pointsman.mcp.tool import Answer, Call, Hints, Tool
+from pointsman.mcp.shapes import Amounts, CostInput, CostOutput, CostRow
+from pointsman.mcp.tool import Hints, Tool, ToolAnswer, ToolRequest
 from pointsman.mcp.working import in_thread
 from pointsman.storage.stores.spend import SpendAmounts
 from pointsman.storage.stores.spend_reading import Asked, SpendReader, Total
@@ -30,31 +30,31 @@ Part = Literal["model", "session", "key", "day"]
 def cost_tool(pointsman: Pointsman) -> Tool[CostInput]:
     """Return the tool."""
 
-    async def cost(call: Call[CostInput]) -> Answer:
+    async def cost(call: ToolRequest[CostInput]) -> ToolAnswer:
         found = await in_thread(lambda: _read_cost(pointsman, call.given))
-        return Answer(found, _text(found))
+        return ToolAnswer(found, _text(found))
 
     return Tool(
         "cost",
         "Tell what was spent",
         TOLD,
         CostInput,
-        CostAnswer,
+        CostOutput,
         ("GET", "/api/cost"),
         Hints(is_read_only=True),
         cost,
     )
 
 
-def _read_cost(pointsman: Pointsman, given: CostInput) -> CostAnswer:
+def _read_cost(pointsman: Pointsman, given: CostInput) -> CostOutput:
     place = pointsman.home.place(SPEND)
     first_day = 0 if given.since is None else read_instant(given.since) // DAY
     asked = Asked(session_id=given.session_id, key_id=given.key_id, first_day=first_day)
     if not place.exists():
-        return CostAnswer(_amounts(NOTHING), (), (), (), ())
+        return CostOutput(_amounts(NOTHING), (), (), (), ())
     with closing(SpendReader(place)) as reader:
         whole = next(iter(reader.totals("all", asked)), Total("", NOTHING))
-        return CostAnswer(
+        return CostOutput(
             total=_amounts(whole.amounts),
             by_model=_rows(reader, "model", asked),
             by_session=_rows(reader, "session", asked),
@@ -85,7 +85,7 @@ def _usd(amounts: SpendAmounts) -> str:
     return microusd_text(MicroUsd(amounts.cost_microusd))
 
 
-def _text(found: CostAnswer) -> str:
+def _text(found: CostOutput) -> str:
     if not found.total.calls:
         return "nothing was spent"
     lines = [f"total ${found.total.cost_usd} in {found.total.calls} calls"]

@@ -11,7 +11,7 @@ from pointsman.access.keys import tighten_privacy
 from pointsman.kernel.document import printable
 from pointsman.mcp.delegation import Delegated, Delegations, Order
 from pointsman.mcp.shapes import DelegateAnswer, DelegateInput
-from pointsman.mcp.tool import Answer, Call, Hints, Tool
+from pointsman.mcp.tool import Hints, Tool, ToolAnswer, ToolRequest
 from pointsman.mcp.visitor import Admitted
 
 TOLD: Final = (
@@ -25,7 +25,7 @@ TOLD: Final = (
 def delegate_tool(delegations: Delegations) -> Tool[DelegateInput]:
     """Return the tool."""
 
-    async def delegate(call: Call[DelegateInput]) -> Answer:
+    async def delegate(call: ToolRequest[DelegateInput]) -> ToolAnswer:
         done = await delegations.run(_order(call.given, call.by), call.by)
         return _answer(done)
 
@@ -53,7 +53,7 @@ def _order(given: DelegateInput, by: Admitted) -> Order:
     return Order(written, privacy, given.timeout_s)
 
 
-def _answer(done: Delegated) -> Answer:
+def _answer(done: Delegated) -> ToolAnswer:
     result, used = done.result, done.result.usage_summary
     output = result.output
     value = DelegateAnswer(
@@ -72,8 +72,8 @@ def _answer(done: Delegated) -> Answer:
     )
     if result.success:
         text = bytes(output).decode() if isinstance(output, Raw) else output
-        return Answer(value, text)
-    return Answer(value, _failure(done), is_error=True)
+        return ToolAnswer(value, text)
+    return ToolAnswer(value, _failure(done), is_error=True)
 
 
 def _failure(done: Delegated) -> str:

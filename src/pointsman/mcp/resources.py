@@ -40,7 +40,7 @@ _SECRETS: Final = frozenset(each.name for each in KINDS if each.group == "secret
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
-class Listed(Struct, frozen=True):
+class ResourceRow(Struct, frozen=True):
     """A resource in a list, or a template where its address holds a name in braces."""
 
     uri: str
@@ -56,7 +56,7 @@ class Read(Struct, frozen=True):
     media: str
 
 
-class Found(Struct, frozen=True):
+class ResourceReader(Struct, frozen=True):
     """The resource at an address: the route whose access allows reading it, and its reader."""
 
     route: RouteKey
@@ -64,8 +64,8 @@ class Found(Struct, frozen=True):
 
 
 TEMPLATES: Final = (
-    Listed(TURN + "{id}", "turn", "why a turn went to its model; `last` is the newest", JSON),
-    Listed(DECISION + "{id}", "decision", "a workflow's decision, as it is in force", JSON),
+    ResourceRow(TURN + "{id}", "turn", "why a turn went to its model; `last` is the newest", JSON),
+    ResourceRow(DECISION + "{id}", "decision", "a workflow's decision, as it is in force", JSON),
 )
 
 
@@ -75,39 +75,43 @@ class Resources:
     def __init__(self, pointsman: Pointsman) -> None:
         self._pointsman = pointsman
 
-    def policies(self) -> list[Listed]:
+    def policies(self) -> list[ResourceRow]:
         """List the policy files."""
-        return [Listed(POLICY + name, f"{name}.yaml", told, YAML) for name, told in FILES.items()]
+        return [
+            ResourceRow(POLICY + name, f"{name}.yaml", told, YAML) for name, told in FILES.items()
+        ]
 
-    def models(self) -> list[Listed]:
+    def models(self) -> list[ResourceRow]:
         """List the models."""
-        return [Listed(POLICY + "models", "models", "models, their tiers and prices", JSON)]
+        return [ResourceRow(POLICY + "models", "models", "models, their tiers and prices", JSON)]
 
-    def decisions(self) -> list[Listed]:
+    def decisions(self) -> list[ResourceRow]:
         """List the workflow decisions in force."""
         return [
-            Listed(DECISION + quote(name, safe=""), name, each.name or name, JSON)
+            ResourceRow(DECISION + quote(name, safe=""), name, each.name or name, JSON)
             for name, each in self._pointsman.branching.in_force().decisions.items()
         ]
 
-    def turns(self) -> list[Listed]:
+    def turns(self) -> list[ResourceRow]:
         """List the latest turns, and the list of them."""
         rows = [turn_row(each) for each in self._pointsman.recent(MOST_LISTED)]
-        whole = Listed(f"{SCHEME}turns", "turns", "the latest turns, the newest first", JSON)
+        whole = ResourceRow(f"{SCHEME}turns", "turns", "the latest turns, the newest first", JSON)
         return [
             whole,
             *(
-                Listed(TURN + each.turn_id, each.turn_id, _line(each.chosen_model, each.at), JSON)
+                ResourceRow(
+                    TURN + each.turn_id, each.turn_id, _line(each.chosen_model, each.at), JSON
+                )
                 for each in rows
             ),
         ]
 
-    def find(self, uri: str) -> Found:
+    def find(self, uri: str) -> ResourceReader:
         """Find out what an address leads to, or raise that it leads nowhere."""
         if uri == f"{SCHEME}turns":
-            return Found(READ_TURNS, self._turns)
+            return ResourceReader(READ_TURNS, self._turns)
         if uri == POLICY + "models":
-            return Found(READ_MODELS, self._models)
+            return ResourceReader(READ_MODELS, self._models)
         for prefix, route, read in (
             (TURN, READ_TURN, self._turn),
             (DECISION, READ_DECISION, self._decision),
@@ -115,7 +119,7 @@ class Resources:
         ):
             name = unquote(uri.removeprefix(prefix))
             if uri.startswith(prefix) and name:
-                return Found(route, partial(read, name))
+                return ResourceReader(route, partial(read, name))
         raise NotFound(f"there is no resource `{uri[:200]}`", hint="resources/list names them")
 
     def _turns(self) -> Read:

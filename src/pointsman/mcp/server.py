@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import mcp_types as types
 import msgspec
@@ -17,20 +17,26 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 from pointsman.access.roles import RouteKey
-from pointsman.errors import AccessError, PointsmanError
-from pointsman.mcp.agent_tool import agent_tool
-from pointsman.mcp.branch_tool import branch_tool
-from pointsman.mcp.completion import NOTHING, complete, route_needed
+from pointsman.app import Pointsman
+from pointsman.errors import AccessError, DocumentError, PointsmanError
+from pointsman.kernel.document import printable
 from pointsman.mcp.cost_tool import cost_tool
+from pointsman.mcp.decision_tools import agent_tool, branch_tool, place_tool
 from pointsman.mcp.delegate_tool import delegate_tool
 from pointsman.mcp.delegation import Delegations
-from pointsman.mcp.place_tool import place_tool
-from pointsman.mcp.prompts import PROMPTS, Part, Prompt, Prompts
-from pointsman.mcp.refusal import UNFORESEEN, line_of
-from pointsman.mcp.resources import READ_DECISION, READ_MODELS, READ_POLICY, TEMPLATES, Resources
-from pointsman.mcp.resources import Listed as ListedResource
+from pointsman.mcp.prompts import PROMPTS, WHY, Part, Prompt, Prompts
+from pointsman.mcp.resources import (
+    DECISION,
+    READ_DECISION,
+    READ_MODELS,
+    READ_POLICY,
+    TEMPLATES,
+    TURN,
+    ResourceRow,
+    Resources,
+)
 from pointsman.mcp.service import Service
-from pointsman.mcp.tool import Answer, Tool
+from pointsman.mcp.tool import Tool, ToolAnswer
 from pointsman.mcp.turn_tools import READ_TURNS, TurnTools
 from pointsman.mcp.visitor import Visitor
 from pointsman.mcp.working import in_thread
@@ -63,7 +69,7 @@ class McpServer:
         self._resources = Resources(service.pointsman)
         self._prompts = Prompts(service.pointsman, self._resources)
         self._tools: dict[str, Tool[Any]] = {each.name: each for each in _tools(service, self)}
-        self._described = {name: _described(each) for name, each in self._tools.items()}
+        self._described = {name: _to_protocol(each) for name, each in self._tools.items()}
         self.server: Server[Any] = Server(
             "pointsman",
             version=VERSION,
@@ -112,7 +118,7 @@ class McpServer:
     async def _list_resources(self, context: Context, _page: Page) -> types.ListResourcesResult:
         """List what the caller may read."""
         visitor, resources = self._visitor(context.request), self._resources
-        parts: list[ListedResource] = []
+        parts: list[ResourceRow] = []
         for route, listed in (
             (READ_POLICY, resources.policies),
             (READ_MODELS, resources.models),
@@ -211,7 +217,7 @@ def _reporting(context: Context) -> Callable[[int, int], Awaitable[None]]:
     return report
 
 
-def _result(answer: Answer) -> types.CallToolResult:
+def _result(answer: ToolAnswer) -> types.CallToolResult:
     value = msgspec.json.decode(_ENCODER.encode(answer.value))
     text = types.TextContent(type="text", text=answer.text)
     return types.CallToolResult(content=[text], structured_content=value, is_error=answer.is_error)
@@ -221,7 +227,7 @@ def _refuse(line: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=line)], is_error=True)
 
 
-def _described(tool: Tool[Any]) -> types.Tool:
+def _to_protocol(tool: Tool[Any]) -> types.Tool:
     hints = tool.hints
     return types.Tool(
         name=tool.name,
@@ -239,7 +245,7 @@ def _described(tool: Tool[Any]) -> types.Tool:
     )
 
 
-def _resource(each: ListedResource) -> types.Resource:
+def _resource(each: ResourceRow) -> types.Resource:
     return types.Resource(uri=each.uri, name=each.name, description=each.told, mime_type=each.media)
 
 
@@ -260,3 +266,58 @@ def _content(part: Part) -> types.TextContent | types.EmbeddedResource:
         return types.TextContent(type="text", text=part.text)
     content = types.TextResourceContents(uri=part.uri, mime_type=part.media, text=part.text)
     return types.EmbeddedResource(type="resource", resource=content)
+
+
+MOST: Final = 100
+"""As many as the protocol lets an answer hold."""
+LOOKED_AT: Final = 1_000
+"""Turns that are looked through, the newest first."""
+
+_TURNS: Final = ((TURN + "{id}", "id"), (WHY.name, "turn"))
+_DECISIONS: Final = ((DECISION + "{id}", "id"),)
+
+
+class Completed(NamedTuple):
+    """The names that begin so, and whether there are more than are given."""
+
+    names: list[str]
+    has_more: bool
+
+
+NOTHING: Final = Completed([], has_more=False)
+
+
+def route_needed(of: str, argument: str) -> RouteKey | None:
+    """Return the route whose access allows completing an argument of a prompt or a template."""
+    if (of, argument) in _TURNS:
+        return READ_TURNS
+    return READ_DECISION if (of, argument) in _DECISIONS else None
+
+
+def complete(pointsman: Pointsman, route: RouteKey, begun: str) -> Completed:
+    """Return the names that begin so: turns with the newest first, decisions as they stand."""
+    if route == READ_TURNS:
+        names = ["last", *(each.turn_id for each in pointsman.recent(LOOKED_AT))]
+    else:
+        names = [*pointsman.branching.in_force().decisions]
+    found = [each for each in dict.fromkeys(names) if each.startswith(begun)]
+    return Completed(found[:MOST], has_more=len(found) > MOST)
+
+
+MOST_PROBLEMS: Final = 10
+LONGEST: Final = 2_000
+UNFORESEEN: Final = "error: something went wrong here; it is logged"
+
+
+def line_of(error: PointsmanError) -> str:
+    """Return an error as one line."""
+    text = _problems(error) if isinstance(error, DocumentError) else str(error)
+    if error.hint:
+        text = f"{text} (next: {error.hint})"
+    return printable(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
+
+
+def _problems(error: DocumentError) -> str:
+    shown = "; ".join(str(each) for each in error.problems[:MOST_PROBLEMS])
+    more = len(error.problems) - MOST_PROBLEMS
+    return f"{error.code}: {shown}" + (f"; and {more} more" if more > 0 else "")

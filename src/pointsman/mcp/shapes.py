@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from pointsman.access.keys import KeyPrivacy
-from pointsman.audit.turn_shapes import InstantText
+from pointsman.audit.turn_shapes import DifferenceRow, InstantText
 from pointsman.sessions.delegate_call import TIMEOUT_S, Words
 from pointsman.sessions.events.delegation import FailureMode
 from pointsman.turns.facts import GivenFacts
@@ -106,15 +106,7 @@ class TurnRow(Struct, frozen=True):
     is_preview: bool
 
 
-class DifferenceRow(Struct, frozen=True):
-    """One place where the recorded decision and the one found now differ."""
-
-    path: str
-    recorded: Any
-    found: Any
-
-
-class ReplayRow(Struct, frozen=True):
+class ReplayedDecision(Struct, frozen=True):
     """A decision that did not come out the same, or could not be re-run."""
 
     decision_id: str
@@ -125,14 +117,14 @@ class ReplayRow(Struct, frozen=True):
     differences: tuple[DifferenceRow, ...]
 
 
-class ReplayAnswer(Struct, frozen=True):
+class ReplayOutput(Struct, frozen=True):
     """How many decisions came out byte for byte the same, and which did not."""
 
     total: int
     identical: int
     diverged: int
     unable: int
-    others: tuple[ReplayRow, ...]
+    others: tuple[ReplayedDecision, ...]
 
 
 class DelegateAnswer(Struct, frozen=True):
@@ -152,7 +144,7 @@ class DelegateAnswer(Struct, frozen=True):
     worker_session_id: str
 
 
-class EvaluateAnswer(Struct, frozen=True):
+class EvaluateOutput(Struct, frozen=True):
     """Where a decision leads; while `approval_required` names targets, nothing may act on it."""
 
     decision_id: str
@@ -204,7 +196,7 @@ class CostRow(Amounts, frozen=True, kw_only=True):
     name: str
 
 
-class CostAnswer(Struct, frozen=True):
+class CostOutput(Struct, frozen=True):
     """The money spent; of each list the dearest, of days the newest."""
 
     total: Amounts

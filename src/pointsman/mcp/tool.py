@@ -34,7 +34,7 @@ class Hints(Struct, frozen=True):
     """Whether something beyond this machine may be asked."""
 
 
-class Call(Struct, Generic[T], frozen=True):
+class ToolRequest(Struct, Generic[T], frozen=True):
     """One call that may be made; `document` holds the arguments with their numbers exact."""
 
     given: T
@@ -43,7 +43,7 @@ class Call(Struct, Generic[T], frozen=True):
     report: Report
 
 
-class Answer(Struct, frozen=True):
+class ToolAnswer(Struct, frozen=True):
     """The result of a call: a value for programs, and the same as text."""
 
     value: object
@@ -61,7 +61,7 @@ class Tool(Struct, Generic[T], frozen=True):
     gives: type
     route: RouteKey
     hints: Hints
-    run: Callable[[Call[T]], Awaitable[Answer]]
+    run: Callable[[ToolRequest[T]], Awaitable[ToolAnswer]]
     read: Callable[[Document], T] | None = None
     """Reads the arguments where a schema cannot say all there is to check."""
 
@@ -74,11 +74,11 @@ class Tool(Struct, Generic[T], frozen=True):
         found, shared = json_schemas([self.gives], _REF + "{name}")
         return _inline_root({**found[self.gives], "$defs": shared})
 
-    def call(self, arguments: Mapping[str, Any], by: Admitted, report: Report) -> Call[T]:
+    def call(self, arguments: Mapping[str, Any], by: Admitted, report: Report) -> ToolRequest[T]:
         """Read the arguments, or raise with all that is wrong with them."""
         document = _document(arguments)
         given = self.read(document) if self.read else conform(document, self.takes)
-        return Call(given, document, by, report)
+        return ToolRequest(given, document, by, report)
 
 
 def _document(arguments: Mapping[str, Any]) -> Document:

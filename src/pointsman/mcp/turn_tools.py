@@ -6,22 +6,21 @@ from typing import Final
 
 from pointsman.access.caps import Owners
 from pointsman.audit.replay import ReplayReport
-from pointsman.audit.turn_shapes import RouteDecided, TurnAnswer, turn_answer
+from pointsman.audit.turn_shapes import DifferenceRow, RouteDecided, TurnAnswer, turn_answer
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.kernel.replay import Replayed
 from pointsman.mcp.service import Service
 from pointsman.mcp.shapes import (
-    DifferenceRow,
     ExplainInput,
     PreviewInput,
-    ReplayAnswer,
+    ReplayedDecision,
     ReplayInput,
-    ReplayRow,
+    ReplayOutput,
     TurnRow,
 )
-from pointsman.mcp.tool import Answer, Call, Hints, Tool
+from pointsman.mcp.tool import Hints, Tool, ToolAnswer, ToolRequest
 from pointsman.mcp.visitor import Admitted
 from pointsman.mcp.working import in_thread, with_progress
 from pointsman.recording.gathering import CallSurroundings
@@ -74,22 +73,22 @@ class TurnTools:
                 READ_TURN, Hints(is_read_only=True), self.explain,
             ),
             Tool(
-                "route_replay", "Replay decisions", REPLAY, ReplayInput, ReplayAnswer,
+                "route_replay", "Replay decisions", REPLAY, ReplayInput, ReplayOutput,
                 replay, Hints(is_read_only=True), self.replay,
             ),
         )  # fmt: skip
 
-    async def preview(self, call: Call[PreviewInput]) -> Answer:
+    async def preview(self, call: ToolRequest[PreviewInput]) -> ToolAnswer:
         """Decide a turn; no model is called."""
         story = await in_thread(lambda: self._preview(call.given, call.by))
-        return Answer(to_json(story.first), to_screen(story))
+        return ToolAnswer(to_json(story.first), to_screen(story))
 
-    async def explain(self, call: Call[ExplainInput]) -> Answer:
+    async def explain(self, call: ToolRequest[ExplainInput]) -> ToolAnswer:
         """Show a recorded turn."""
         story = await in_thread(lambda: self._pointsman.read_turn(call.given.turn))
-        return Answer(turn_answer(story), to_screen(story))
+        return ToolAnswer(turn_answer(story), to_screen(story))
 
-    async def replay(self, call: Call[ReplayInput]) -> Answer:
+    async def replay(self, call: ToolRequest[ReplayInput]) -> ToolAnswer:
         """Re-run recorded decisions."""
         given, pointsman = call.given, self._pointsman
         if given.ids and given.since is not None:
@@ -101,7 +100,7 @@ class TurnTools:
             report = await with_progress(
                 lambda progress: pointsman.replay_all(since, progress=progress), call.report
             )
-        return Answer(_replay(report), _replay_text(report))
+        return ToolAnswer(_replay(report), _replay_text(report))
 
     def _preview(self, given: PreviewInput, by: Admitted) -> TurnStory:
         if (given.facts is None) == (not given.message):
@@ -149,17 +148,17 @@ def turn_row(shown: Shown) -> TurnRow:
     )
 
 
-def _replay(report: ReplayReport) -> ReplayAnswer:
+def _replay(report: ReplayReport) -> ReplayOutput:
     others = tuple(_row(each) for each in report.others)
-    return ReplayAnswer(report.total, report.identical, report.diverged, report.unable, others)
+    return ReplayOutput(report.total, report.identical, report.diverged, report.unable, others)
 
 
-def _row(each: Replayed) -> ReplayRow:
+def _row(each: Replayed) -> ReplayedDecision:
     differences = tuple(
         DifferenceRow(row.path, row.recorded, row.found)
         for row in each.differences[:MOST_DIFFERENCES]
     )
-    return ReplayRow(
+    return ReplayedDecision(
         each.decision_id, each.kind, each.verdict.value, each.code, each.reason, differences
     )
 

@@ -263,24 +263,17 @@ class LiveTurn:
             found.append((b"x-pointsman-policy", winner.policy.encode()))
             if winner.rule_name:
                 found.append((b"x-pointsman-rule", _header(winner.rule_name)))
-        rejected = self._rejected_choices()
+        rejected: list[str] = []
+        if self.ruling is not None and self.ruling.outcome.banners and winner is not None:
+            # The models chosen by hand that did not take the turn.
+            chain = self.ruling.trace.chain[:2]
+            rejected = [each.candidate_model or "" for each in chain if each.verdict == "rejected"]
         if rejected:
             found.append((b"x-pointsman-notice", b"turns.choice_rejected"))
         if rejected or self.fallen_from:
             names = dict.fromkeys((*rejected, *self.fallen_from))
             found.append((b"x-pointsman-fallback-from", _header(", ".join(names))))
         return found
-
-    def _rejected_choices(self) -> list[str]:
-        """Name the models chosen by hand that did not take the turn."""
-        ruling = self.ruling
-        if ruling is None or not ruling.outcome.banners or self.winner is None:
-            return []
-        return [
-            each.candidate_model or ""
-            for each in ruling.trace.chain[:2]
-            if each.verdict == "rejected"
-        ]
 
     def open_call(self, model: str) -> ModelCall:
         """Make ready to call a model; its money is to be reserved first."""

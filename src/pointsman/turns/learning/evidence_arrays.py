@@ -74,13 +74,6 @@ def centred_rows(looks: Whole, centre: Whole) -> Whole:
     return found
 
 
-def look_of(
-    fingerprint: Fingerprint, letters: bytes, tokens: bytes, centre: Reals | Whole
-) -> Floats:
-    """Return the centred look of one turn: `centred_rows` of its `raw_looks`, in fewer steps."""
-    return join_look(text_part(letters, tokens, centre), structure_part(fingerprint, centre))
-
-
 def join_look(text: Reals, structure: Reals) -> Floats:
     """Put the parts of a look side by side."""
     found = np.empty(LENGTH, np.float32)

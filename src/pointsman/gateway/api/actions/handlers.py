@@ -8,7 +8,7 @@ from pointsman.agents.actions.payload import read_recorded_payload
 from pointsman.approvals.view import action_value, to_proposal
 from pointsman.errors import InputError
 from pointsman.gateway.api.actions.shapes import ActionBody, NoteBody, SettleBody, VoteBody
-from pointsman.gateway.api.agents.call import Call, Told
+from pointsman.gateway.api.agents.call import AgentCall, CallAnswer
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import EPOCH, instant_text
@@ -23,7 +23,7 @@ class ActionApi:
         self._pointsman = parts.pointsman
         self._approvals = parts.pointsman.approvals
 
-    def request_action(self, call: Call) -> Told:
+    def request_action(self, call: AgentCall) -> CallAnswer:
         """Ask for an action; it is recorded, and nothing is done."""
         given = call.read_body(ActionBody)
         value = call.body.value
@@ -31,7 +31,7 @@ class ActionApi:
         state = self._approvals.request(to_proposal(given, payload, call.trace_id), call.by)
         return self._answer(call, state.request.request_id)
 
-    def list_actions(self, call: Call) -> Told:
+    def list_actions(self, call: AgentCall) -> CallAnswer:
         """List the latest requests."""
         since, most = call.request.instant("since", EPOCH), call.request.limit()
         wanted = call.request.parameter("status")
@@ -41,44 +41,44 @@ class ActionApi:
             if wanted is None or each.status == wanted
         ]
         rows = [self._value(call, each) for each in found[:most]]
-        return Told({"actions": rows, "trace_id": call.trace_id})
+        return CallAnswer({"actions": rows, "trace_id": call.trace_id})
 
-    def show_action(self, call: Call) -> Told:
+    def show_action(self, call: AgentCall) -> CallAnswer:
         """Tell about one request."""
         return self._answer(call, call.part("id"))
 
-    def vote(self, call: Call) -> Told:
+    def vote(self, call: AgentCall) -> CallAnswer:
         """Vote on a request; the vote that carries it has it carried out."""
         name, given = call.part("id"), call.read_body(VoteBody)
         self._approvals.vote(name, given.vote, given.action_hash, call.by, given.note)
         return self.show_action(call)
 
-    def cancel(self, call: Call) -> Told:
-        """Call a request off."""
+    def cancel(self, call: AgentCall) -> CallAnswer:
+        """AgentCall a request off."""
         name, given = call.part("id"), call.read_body(NoteBody)
         self._approvals.cancel(name, call.by, given.note)
         return self.show_action(call)
 
-    def execute(self, call: Call) -> Told:
+    def execute(self, call: AgentCall) -> CallAnswer:
         """Execute an approved request that was not executed."""
         call.read_body(NoteBody)
         self._approvals.execute(call.part("id"), call.by)
         return self.show_action(call)
 
-    def settle(self, call: Call) -> Told:
+    def settle(self, call: AgentCall) -> CallAnswer:
         """End a request whose executor died."""
         name, given = call.part("id"), call.read_body(SettleBody)
         self._approvals.settle(name, call.by, given.how, given.note)
         return self.show_action(call)
 
-    def _answer(self, call: Call, name: str) -> Told:
-        return Told({**self._value(call, name), "trace_id": call.trace_id}, subject=name)
+    def _answer(self, call: AgentCall, name: str) -> CallAnswer:
+        return CallAnswer({**self._value(call, name), "trace_id": call.trace_id}, subject=name)
 
-    def _value(self, call: Call, name: str) -> dict[str, object]:
+    def _value(self, call: AgentCall, name: str) -> dict[str, object]:
         record = self._approvals.record(name)
         return action_value(record, self._pointsman.clock.now(), call.access)
 
-    def list_namespace(self, call: Call) -> Told:
+    def list_namespace(self, call: AgentCall) -> CallAnswer:
         """List what a namespace of semantic memory holds."""
         name = _printable_part(call, "namespace")
         with closing(self._memory()) as memory:
@@ -90,17 +90,17 @@ class ActionApi:
             "trace_id": call.trace_id,
         }
         # A namespace that holds nothing could be called anything: it is not written down.
-        return Told(value, subject=f"sem:{name}" if found else "")
+        return CallAnswer(value, subject=f"sem:{name}" if found else "")
 
-    def show_value(self, call: Call) -> Told:
+    def show_value(self, call: AgentCall) -> CallAnswer:
         """Tell what a key of semantic memory holds, and where it came from."""
         namespace, key = _printable_part(call, "namespace"), _printable_part(call, "key")
         with closing(self._memory()) as memory:
             found = memory.get(namespace, key)
         value = {**self._entry(call, found), "trace_id": call.trace_id}
-        return Told(value, subject=f"sem:{namespace}/{key}")
+        return CallAnswer(value, subject=f"sem:{namespace}/{key}")
 
-    def _entry(self, call: Call, found: SemEntry) -> dict[str, object]:
+    def _entry(self, call: AgentCall, found: SemEntry) -> dict[str, object]:
         origin = found.provenance
         return {
             "namespace": found.namespace,
@@ -118,7 +118,7 @@ class ActionApi:
             },
         }
 
-    def _shown_value(self, call: Call, value: Json) -> Json:
+    def _shown_value(self, call: AgentCall, value: Json) -> Json:
         """Return a value, redacted unless the caller may read all of it."""
         if call.is_full:
             return value
@@ -128,7 +128,7 @@ class ActionApi:
         return SemanticMemory(self._pointsman.home.place(SEMANTIC))
 
 
-def _printable_part(call: Call, part: str) -> str:
+def _printable_part(call: AgentCall, part: str) -> str:
     """Return a part of the path, which must be printable."""
     found = call.part(part)
     if not found.isprintable():

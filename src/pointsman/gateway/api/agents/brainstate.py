@@ -9,7 +9,7 @@ from pointsman.brainstate.redaction import redacted_view
 from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.trace import Happening
 from pointsman.brainstate.view import ShownState, decimal, hints_view, state_view
-from pointsman.gateway.api.agents.call import Call, Told
+from pointsman.gateway.api.agents.call import AgentCall, CallAnswer
 from pointsman.gateway.api.agents.shapes import (
     HintsAnswer,
     QueryBody,
@@ -32,18 +32,20 @@ class BrainStateApi:
         self._agency = parts.pointsman.agency
         self._approvals = parts.pointsman.approvals
 
-    def create_snapshot(self, call: Call) -> Told:
+    def create_snapshot(self, call: AgentCall) -> CallAnswer:
         """Keep the first state of a job."""
         given = call.read_body(StartBody, start_problems)
         kept = self._agency.record_brainstate(given, call.hand_on())
-        return Told(StartAnswer(kept.id, kept.state.brainstate_id, kept.warnings, call.trace_id))
+        return CallAnswer(
+            StartAnswer(kept.id, kept.state.brainstate_id, kept.warnings, call.trace_id)
+        )
 
-    def show_snapshot(self, call: Call) -> Told:
+    def show_snapshot(self, call: AgentCall) -> CallAnswer:
         """Return a state: in full, or redacted."""
         name = call.part("id")
         state = self._agency.brainstate(name, call.hand_on())
         view = structs.asdict(_view(call, state))
-        return Told(
+        return CallAnswer(
             SnapshotAnswer(
                 **view,
                 brainstate_snapshot_id=name,
@@ -52,14 +54,14 @@ class BrainStateApi:
             )
         )
 
-    def tick(self, call: Call) -> Told:
+    def tick(self, call: AgentCall) -> CallAnswer:
         """Take one step from a state; its wishes become action requests."""
         given = call.read_body(
             TickBody, lambda body, at: inputs_problems(body.inputs, at, ("inputs",))
         )
         inputs = exact_inputs(given.inputs)
         made = self._agency.tick(given.brainstate_snapshot_id, inputs, call.hand_on())
-        return Told(
+        return CallAnswer(
             TickAnswer(
                 brainstate_snapshot_id=made.id,
                 brainstate=_view(call, made.state),
@@ -71,11 +73,11 @@ class BrainStateApi:
             )
         )
 
-    def query(self, call: Call) -> Told:
+    def query(self, call: AgentCall) -> CallAnswer:
         """Return the advice of a state."""
         name = call.read_body(QueryBody).brainstate_snapshot_id
         hints = structs.asdict(hints_view(self._agency.query(name, call.hand_on())))
-        return Told(HintsAnswer(**hints, brainstate_snapshot_id=name, trace_id=call.trace_id))
+        return CallAnswer(HintsAnswer(**hints, brainstate_snapshot_id=name, trace_id=call.trace_id))
 
     def _action(self, request_id: str) -> TickedAction:
         state = self._approvals.state(request_id)
@@ -83,11 +85,11 @@ class BrainStateApi:
         return TickedAction(request_id, request.action_type, state.status, request.action_hash)
 
 
-def _view(call: Call, state: BrainState) -> ShownState:
+def _view(call: AgentCall, state: BrainState) -> ShownState:
     return state_view(state) if call.is_full else redacted_view(state, detect)
 
 
-def _happening(call: Call, each: Happening) -> TickHappening:
+def _happening(call: AgentCall, each: Happening) -> TickHappening:
     subject = each.subject
     if not call.is_full and detect(subject):
         subject = ""

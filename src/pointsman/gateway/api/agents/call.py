@@ -59,7 +59,7 @@ _UNNAMED: Final = Actor("", "", "")
 _INFORMING: Final = frozenset({"ROUTER_NO_MATCH"})
 
 
-class Call:
+class AgentCall:
     """A call that may be made; `access` says whether its answer is redacted."""
 
     def __init__(
@@ -97,7 +97,7 @@ class Call:
         return Document(self.body.source, value, self.body.values, self.body.keys)
 
 
-class Told(Struct, frozen=True):
+class CallAnswer(Struct, frozen=True):
     """An answer, and the snapshot or request it is about."""
 
     value: object
@@ -106,7 +106,7 @@ class Told(Struct, frozen=True):
     code: str = DONE
 
 
-Work = Callable[[Call], Told]
+Work = Callable[[AgentCall], CallAnswer]
 
 
 class AgentCalls:
@@ -127,7 +127,7 @@ class AgentCalls:
 
         return serve
 
-    def _serve(self, request: ApiRequest, work: Work) -> Told:
+    def _serve(self, request: ApiRequest, work: Work) -> CallAnswer:
         """Admit a call, do its work, and leave its entry; raise where the caller is unknown."""
         asked = request.asked
         trace_id = _header_trace(asked) or self._parts.pointsman.ids.new_id()
@@ -139,7 +139,7 @@ class AgentCalls:
                 raise access
             body = _body(asked)
             trace_id = _body_trace(body) or trace_id
-            call = Call(request, (by, access), trace_id, body)
+            call = AgentCall(request, (by, access), trace_id, body)
             told = work(call)
         except PointsmanError as error:
             told = self._refuse(error, trace_id)
@@ -171,9 +171,9 @@ class AgentCalls:
         known = self._parts.keyring.keys(self._parts.pointsman.clock.now()).known.get(name)
         return _UNNAMED if known is None else actor_of(known.principal)
 
-    def _refuse(self, error: PointsmanError, trace_id: str) -> Told:
+    def _refuse(self, error: PointsmanError, trace_id: str) -> CallAnswer:
         now = instant_text(self._parts.pointsman.clock.now())
-        return Told(refusal_value(error, trace_id, now), "", error.http_status, error.code)
+        return CallAnswer(refusal_value(error, trace_id, now), "", error.http_status, error.code)
 
     def _record(self, told: CallEntry) -> None:
         """Make the call's entry durable; without it there is no answer."""

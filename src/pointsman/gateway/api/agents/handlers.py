@@ -11,7 +11,7 @@ from pointsman.agents.modules.module import Edge, Module
 from pointsman.agents.modules.selfrep import SelfRep, selfrep_id
 from pointsman.agents.modules.trust import TrustConstants
 from pointsman.errors import JobPrivacyBlocked, RouterNoMatch
-from pointsman.gateway.api.agents.call import Call, Told, refusal_value
+from pointsman.gateway.api.agents.call import AgentCall, CallAnswer, refusal_value
 from pointsman.gateway.api.agents.shapes import (
     EdgeRow,
     ModuleRegistered,
@@ -33,30 +33,30 @@ class AgentApi:
         self._clock = parts.pointsman.clock
         self._agency = parts.pointsman.agency
 
-    def decide(self, call: Call) -> Told:
+    def decide(self, call: AgentCall) -> CallAnswer:
         """Choose the agent that takes a job."""
         given = structs.replace(read_facts(call.body), trace_id=call.trace_id)
         route = self._agency.decide(given, call.hand_on())
-        return self._refuse(route) if route.outcome.error_code else Told(to_json(route))
+        return self._refuse(route) if route.outcome.error_code else CallAnswer(to_json(route))
 
-    def create_snapshot(self, call: Call) -> Told:
+    def create_snapshot(self, call: AgentCall) -> CallAnswer:
         """Keep a snapshot of the modules that are sent, or, where none are, of the live ones."""
         given = _modules(call)
         kept = self._agency.record_selfrep(given, call.hand_on())
-        return Told(SelfRepKept(kept.id, kept.warnings, call.trace_id))
+        return CallAnswer(SelfRepKept(kept.id, kept.warnings, call.trace_id))
 
-    def show_live(self, call: Call) -> Told:
+    def show_live(self, call: AgentCall) -> CallAnswer:
         """Tell how the modules of this home stand now."""
         found = self._agency.live()
         name = selfrep_id(found)
-        return Told(_selfrep(call, name, found), name)
+        return CallAnswer(_selfrep(call, name, found), name)
 
-    def show_snapshot(self, call: Call) -> Told:
+    def show_snapshot(self, call: AgentCall) -> CallAnswer:
         """Return a snapshot of the modules."""
         name = call.part("id")
-        return Told(_selfrep(call, name, self._agency.selfrep(name, call.hand_on())))
+        return CallAnswer(_selfrep(call, name, self._agency.selfrep(name, call.hand_on())))
 
-    def _refuse(self, route: ShownRoute) -> Told:
+    def _refuse(self, route: ShownRoute) -> CallAnswer:
         """Return the refusal of a job that no agent takes: the error, and the recorded decision."""
         outcome = route.outcome
         kind = JobPrivacyBlocked if outcome.error_code == "PRIVACY_BLOCKED" else RouterNoMatch
@@ -65,15 +65,15 @@ class AgentApi:
         error = kind(f"{cause}: {reason}" if reason else cause)
         now = instant_text(self._clock.now())
         value = {**to_json(route), **refusal_value(error, route.trace_id, now)}
-        return Told(value, status=error.http_status, code=error.code)
+        return CallAnswer(value, status=error.http_status, code=error.code)
 
 
-def _modules(call: Call) -> GivenSelfRep | None:
+def _modules(call: AgentCall) -> GivenSelfRep | None:
     document = call.without_trace()
     return None if document.value == {} else read_selfrep_document(document)
 
 
-def _selfrep(call: Call, name: str, found: SelfRep) -> SelfRepAnswer:
+def _selfrep(call: AgentCall, name: str, found: SelfRep) -> SelfRepAnswer:
     return SelfRepAnswer(
         selfrep_snapshot_id=name,
         schema_version=found.schema_version,
@@ -88,7 +88,7 @@ def _selfrep(call: Call, name: str, found: SelfRep) -> SelfRepAnswer:
     )
 
 
-def _module(call: Call, module: Module) -> ModuleRow:
+def _module(call: AgentCall, module: Module) -> ModuleRow:
     """Return a module; where redacted, with personal data taken out of its texts."""
     said = str if call.is_full else redact
     by = module.registration

@@ -75,4 +75,5 @@ ROUTES: Final = declare(
         handler="send_picture",
         media=PNG,
     ),
+    types="handlers",
 )

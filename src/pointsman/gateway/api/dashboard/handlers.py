@@ -5,18 +5,13 @@ The files are built before the product is; nothing is loaded from anywhere else.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
 
 from pointsman.access.keys import ANONYMOUS, Principal
+from pointsman.audit.turn_shapes import InstantText
 from pointsman.errors import NotAuthenticated, NotFound, NotPermitted
-from pointsman.gateway.api.dashboard.shapes import (
-    HelpPage,
-    HelpPages,
-    LoggedIn,
-    LoggedOut,
-    LoginBody,
-    Me,
-)
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.access import check_reader
 from pointsman.gateway.serving.http import Answer, Asked, Headers, JsonAnswer, in_thread
@@ -24,7 +19,7 @@ from pointsman.gateway.serving.login import check_not_elsewhere, set_cookie
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import instant_text
 from pointsman.version import VERSION
-from pointsman.web import Asset, assets, help_pages, help_picture, help_text
+from pointsman.web import Asset, HelpEntry, assets, help_pages, help_picture, help_text
 
 POLICY: Final = "; ".join(
     [
@@ -55,6 +50,53 @@ GUARDS: Final[Headers] = (
 _FOREVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 _ASK_AGAIN: Final = (b"cache-control", b"no-cache")
 _WHERE_TOKENS_ARE: Final = "the first start showed the admin token; `pointsman keys` makes keys"
+
+
+class Me(Struct, frozen=True):
+    """Who asks; without a login, what this machine may do."""
+
+    name: str
+    scopes: tuple[str, ...]
+    is_admin: bool
+    is_logged_in: bool
+    is_login_needed: bool
+    expires_at: InstantText | None
+    has_keys: bool
+    version: str
+
+
+class LoginBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The admin token or a key."""
+
+    token: Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
+class LoggedIn(Struct, frozen=True):
+    """A login: `page` goes with every request of the page, in `x-pointsman-page`."""
+
+    page: str
+    name: str
+    scopes: tuple[str, ...]
+    expires_at: InstantText
+
+
+class LoggedOut(Struct, frozen=True):
+    """The login is over."""
+
+    is_logged_in: bool
+
+
+class HelpPages(Struct, frozen=True):
+    """The pages of the documentation."""
+
+    pages: tuple[HelpEntry, ...]
+
+
+class HelpPage(Struct, frozen=True):
+    """One page, as Markdown."""
+
+    name: str
+    text: str
 
 
 class DashboardApi:

@@ -55,4 +55,5 @@ ROUTES: Final = declare(
         call_name="jobs.replay",
         is_long=True,
     ),
+    types="handlers",
 )

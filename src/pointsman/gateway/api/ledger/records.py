@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO, Final, get_args
 
+import msgspec
 from msgspec import Raw
 
 from pointsman.app import Pointsman
@@ -14,15 +17,15 @@ from pointsman.audit.backtest.result import backtest_value
 from pointsman.audit.egress import egress_value
 from pointsman.audit.export import BundleSummary
 from pointsman.audit.replay import Progress
-from pointsman.errors import InputError, LedgerBroken
-from pointsman.gateway.api.ledger.progress import stream_progress, wants_events
+from pointsman.errors import InputError, LedgerBroken, PointsmanError
 from pointsman.gateway.api.ledger.shapes import (
     BacktestBody,
     DecisionRow,
     VerifyAnswer,
 )
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.serving.http import NO_STORE, AnswerWriter, Send, in_thread
+from pointsman.gateway.serving.feed import sse
+from pointsman.gateway.serving.http import EVENTS, NO_STORE, AnswerWriter, Asked, Send, in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
 from pointsman.kernel.record import DECISION, Room, read_recorded
@@ -47,10 +50,10 @@ class RecordApi:
         since, before = request.instant("since", EPOCH), request.instant("before", LATEST)
         database = self._parts.pointsman.home.database
 
-        def found() -> list[DecisionRow]:
+        def read_rows() -> list[DecisionRow]:
             return [_row(each) for each in _latest(database, kinds, before, most)]
 
-        rows = await in_thread(found)
+        rows = await in_thread(read_rows)
         earliest = instant_text(since)
         return {"decisions": [each for each in rows if each.at >= earliest]}
 
@@ -162,3 +165,40 @@ async def _stream_file(send: Send, file: BinaryIO, summary: BundleSummary, size:
     while piece := await in_thread(lambda: file.read(_PIECE)):
         await send.more(piece)
     send.end()
+
+
+Work = Callable[[Progress], object]
+"""Does the work, reports its progress, and returns the result."""
+
+
+def wants_events(asked: Asked) -> bool:
+    """Tell whether a caller wants to be told how far the work is."""
+    return asked.header(b"accept").startswith("text/event-stream")
+
+
+async def stream_progress(send: Send, work: Work) -> None:
+    """Do some work in a thread, and tell how far it is until it is done."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def tell(done: int, total: int) -> None:
+        event = sse("progress", msgspec.json.encode({"done": done, "total": total}))
+        loop.call_soon_threadsafe(waiting.put_nowait, event)
+
+    task = asyncio.ensure_future(in_thread(lambda: work(tell)))
+    task.add_done_callback(lambda _: waiting.put_nowait(None))
+    await send.begin(200, [EVENTS, NO_STORE, (b"x-accel-buffering", b"no")], b": begun\n\n")
+    while (event := await waiting.get()) is not None:
+        await send.more(event)
+    await send.more(_ending(task))
+    send.end()
+
+
+def _ending(task: asyncio.Future[object]) -> bytes:
+    error = task.exception()
+    if error is None:
+        return sse("result", msgspec.json.encode(task.result()))
+    if isinstance(error, PointsmanError):
+        told = {"error_code": error.code, "user_message": error.message}
+        return sse("failed", msgspec.json.encode(told))
+    raise error

@@ -35,12 +35,12 @@ class SessionApi:
         most, parts = request.limit(), self._parts
         pins = {each.session_id: each.model for each in parts.sessions.pins()}
 
-        def found() -> SessionsAnswer:
+        def read_sessions() -> SessionsAnswer:
             index, _ = self._catalog.look()
             rows = session_rows(parts.pointsman, pins, index, most)
             return SessionsAnswer(tuple(rows), index.count())
 
-        return await in_thread(found)
+        return await in_thread(read_sessions)
 
     async def show_session(self, request: ApiRequest) -> SessionAnswer:
         """Tell what a session and its workers did and cost."""

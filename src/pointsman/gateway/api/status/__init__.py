@@ -47,4 +47,5 @@ ROUTES: Final = declare(
         handler="describe_routes",
         answer="OpenApiAnswer",
     ),
+    types="handlers",
 )

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.gateway.api import shapes
-from pointsman.gateway.api.mcp.shapes import RpcRefusal
 from pointsman.gateway.api.models import ANSWER_HEADERS, CALLS
 from pointsman.gateway.api.models import shapes as vendor_shapes
+from pointsman.gateway.api.shapes import RpcRefusal
 from pointsman.gateway.serving.route import JSON, TRACE, ErrorShape, Route, load_name
 from pointsman.kernel.schema import Schema, json_schemas
 from pointsman.version import VERSION

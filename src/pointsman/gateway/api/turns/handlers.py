@@ -57,12 +57,12 @@ class TurnApi:
     async def list_filters(self, _request: ApiRequest) -> FiltersAnswer:
         """Tell which values turns have."""
 
-        def found() -> FiltersAnswer:
+        def read_filters() -> FiltersAnswer:
             values = self._catalog.look()[0].values()
             rows = [FilterRow(each.what, each.value, each.turns) for each in values]  # type: ignore[arg-type] # as the query names them
             return FiltersAnswer(tuple(rows))
 
-        return await in_thread(found)
+        return await in_thread(read_filters)
 
     async def show_turn(self, request: ApiRequest) -> dict[str, object]:
         """Tell what happened in a turn, and why."""

@@ -12,9 +12,9 @@ from msgspec import Raw
 
 from pointsman.app import Pointsman
 from pointsman.audit.recorded_turns import TURN, turn_named
+from pointsman.audit.turn_shapes import DifferenceRow
 from pointsman.errors import MissingSnapshot, NotFound, PointsmanError
 from pointsman.gateway.api.turns.shapes import (
-    DifferenceRow,
     LinkedEntry,
     MessageShown,
     RecordAnswer,

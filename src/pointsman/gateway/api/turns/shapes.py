@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from pointsman.audit.turn_shapes import InstantText
+from pointsman.audit.turn_shapes import DifferenceRow, InstantText
 from pointsman.gateway.api.shapes import Behind, LedgerState
 from pointsman.placement.trace import Placed
 from pointsman.turns.story.turn_story import TurnState
@@ -135,14 +135,6 @@ class RecordAnswer(Struct, frozen=True):
     policy: Object | None
     policy_told: str
     linked: tuple[LinkedEntry, ...]
-
-
-class DifferenceRow(Struct, frozen=True):
-    """One place where the recorded decision and the one found now differ."""
-
-    path: str
-    recorded: Any
-    found: Any
 
 
 class TurnReplayed(Struct, frozen=True):
