@@ -180,7 +180,7 @@ def compared(live: Running) -> tuple[dict[str, Any], list[str]]:
     ledger = _ledger(live)
     told = _metrics(live)
     clock = live.parts.pointsman.clock
-    budgets = live.parts.budgets.spent(Owners(), "all", "day", clock.now())
+    budgets = live.parts.budgets.amount_spent(Owners(), "all", "day", clock.now())
     (left,) = live.parts.budgets.standings(Owners(), live_caps(live), clock.now())
     total = sum(each["cost"] for each in ledger.values())
     wrong = [

@@ -54,7 +54,7 @@ def _facts_around(live: LiveTurn) -> CallSurroundings:
         pinned, budgets = ahead.pinned_model, ahead.budgets
         availability = {**parts.health.now(), **ahead.denied}
     else:
-        pinned_model = "" if request.meant.model else parts.sessions.pinned_model(live.session_id)
+        pinned = "" if request.meant.model else parts.sessions.pinned_model(live.session_id)
         budgets = parts.budgets.remaining(live.owners, live.caps, now) if live.caps else ()
         availability = parts.health.now()
     named = request.meant.model
