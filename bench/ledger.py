@@ -31,7 +31,7 @@ from pointsman.kernel.entry import Chain, Draft, Entry
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
-from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.writer.checkpoints import CheckpointFolder
 from pointsman.storage.writer.ledger import LedgerWriter, Receipt
@@ -124,7 +124,7 @@ class SlowDisk(apsw.VFS):
 
 def writer(folder: Path, vfs: str | None) -> LedgerWriter:
     return LedgerWriter(
-        Place(folder / "ledger.db", folder / "checkpoints", vfs), CHAIN, KEY, OPENING
+        WritePlace(folder / "ledger.db", folder / "checkpoints", vfs), CHAIN, KEY, OPENING
     )
 
 

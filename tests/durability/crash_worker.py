@@ -25,7 +25,7 @@ from pointsman.kernel.entry import Chain, Draft, Entry, Head
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.verification import Pass
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.writer.checkpoints import CheckpointFolder
 from pointsman.storage.writer.lease import Lease
@@ -39,7 +39,7 @@ OPENING = Draft("ledger.opened", "opening", "", Instant(1), b"{}")
 
 def ledger_of(home: Home, name: str) -> LedgerWriter:
     """Open a home's ledger for writing one chain; the caller holds the lease."""
-    place = Place(home.database, home.checkpoints)
+    place = WritePlace(home.database, home.checkpoints)
     return LedgerWriter(place, Chain(home.identity.ledger, name), home.signing_key(), OPENING)
 
 

@@ -23,7 +23,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import FaultCode, Pass
 from pointsman.storage.sqlite.database import SQL
-from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.writer.ledger import LedgerWriter
 
 DATABASE = "/disk/ledger.db"
@@ -112,7 +112,7 @@ def recorded(vfs: SimulatedVFS, folder: Path, *, sync: str = "FULL", rounds: int
 def opened_writer(vfs: SimulatedVFS, checkpoints: Path, *, sync: str = "FULL") -> LedgerWriter:
     """Open a ledger on the simulated disk, its checkpoints on the real one."""
     # A small log, so that it is written back and begun anew many times.
-    place = Place(
+    place = WritePlace(
         Path(DATABASE), checkpoints, vfs=vfs.name, sync=sync, exclusive=True, log_pages=40
     )
     return LedgerWriter(place, CHAIN, KEY, OPENING)

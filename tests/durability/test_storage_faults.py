@@ -18,7 +18,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
 from pointsman.storage.sqlite.database import LOG_PAGES
-from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.writer.checkpoints import CheckpointFolder
 from pointsman.storage.writer.group import MOST_WAITING
@@ -114,7 +114,7 @@ class Bench:
 
     def opened(self):
         folder = self.folder
-        place = Place(
+        place = WritePlace(
             folder / "ledger.db",
             folder / "checkpoints",
             vfs=self.faults.name,
@@ -327,14 +327,14 @@ def test_deleted_database_is_not_silently_started_anew(bench, name):
     bench.append()
     bench.writer.close()
     (bench.folder / "ledger.db").unlink()
-    place = Place(bench.folder / "ledger.db", bench.folder / "checkpoints")
+    place = WritePlace(bench.folder / "ledger.db", bench.folder / "checkpoints")
     for _ in range(2):
         with pytest.raises(LedgerRolledBack, match="there are checkpoints of cli"):
             LedgerWriter(place, Chain(CHAIN.ledger, name), KEY, OPENING)
 
 
 def test_database_of_another_ledger_is_refused(bench):
-    place = Place(bench.folder / "ledger.db", bench.folder / "checkpoints")
+    place = WritePlace(bench.folder / "ledger.db", bench.folder / "checkpoints")
     with pytest.raises(LedgerBroken, match=f"belongs to ledger `{CHAIN.ledger}`"):
         LedgerWriter(place, Chain("f" * 32, "other"), KEY, OPENING)
 
@@ -342,12 +342,12 @@ def test_database_of_another_ledger_is_refused(bench):
 def test_file_that_is_no_database_is_refused(tmp_path):
     (tmp_path / "ledger.db").write_bytes(b"not a database " * 1000)
     with pytest.raises(LedgerBroken, match="the database is damaged"):
-        LedgerWriter(Place(tmp_path / "ledger.db", tmp_path / "c"), CHAIN, KEY, OPENING)
+        LedgerWriter(WritePlace(tmp_path / "ledger.db", tmp_path / "c"), CHAIN, KEY, OPENING)
 
 
 def test_folder_that_is_not_there_is_told(tmp_path):
     with pytest.raises(LedgerUnavailable, match="cannot be opened"):
-        LedgerWriter(Place(tmp_path / "no" / "ledger.db", tmp_path / "c"), CHAIN, KEY, OPENING)
+        LedgerWriter(WritePlace(tmp_path / "no" / "ledger.db", tmp_path / "c"), CHAIN, KEY, OPENING)
 
 
 @pytest.mark.slow
@@ -366,7 +366,7 @@ def test_real_file_size_limit_stops_the_ledger_until_it_is_lifted(tmp_path):
 
 def write_past_limit(folder, answers):
     time = Time()
-    place = Place(folder / "ledger.db", folder / "checkpoints")
+    place = WritePlace(folder / "ledger.db", folder / "checkpoints")
     writer = LedgerWriter(place, CHAIN, KEY, OPENING, monotonic=time)
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))

@@ -21,9 +21,9 @@ from pointsman.storage.writer.group import (
     INLINE_LIMIT_S,
     TRANSITIONS,
     CommitPolicy,
-    Event,
     GroupCommit,
     State,
+    WriterEvent,
 )
 
 SETTLE_S = 10
@@ -54,7 +54,7 @@ class Recorded(GroupCommit):
         before = self._state
         super()._move(event)
         self.taken.add((before, event))
-        self.wakes += event is Event.WAKE
+        self.wakes += event is WriterEvent.WAKE
 
 
 class Waiter:
@@ -232,5 +232,5 @@ def test_every_transition_of_the_writer_is_taken_and_no_item_is_lost():
 
 def test_the_table_in_the_docstring_is_the_table_in_force():
     rows = re.findall(r"\| (\w+) +\| (\w+) +\| (\w+) +\|", GroupCommit.__doc__.upper())
-    written = {(State[state], Event[event]): State[after] for state, event, after in rows[1:]}
+    written = {(State[state], WriterEvent[event]): State[after] for state, event, after in rows[1:]}
     assert written == TRANSITIONS

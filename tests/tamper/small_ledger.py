@@ -8,7 +8,7 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.writer.ledger import LedgerWriter
 
 START = 1_700_000_000_000_000
@@ -24,7 +24,7 @@ FORM = SnapshotForm("weights", 1, Weights)
 
 def opened_writer(home: Home, name: str) -> LedgerWriter:
     # What is tested here is not the disk: OFF saves the syncs.
-    place = Place(home.database, home.checkpoints, sync="OFF")
+    place = WritePlace(home.database, home.checkpoints, sync="OFF")
     chain = Chain(home.identity.ledger, name)
     opening = Draft("ledger.opened", "open", "", Instant(START), b'{"writer":"test"}')
     return LedgerWriter(place, chain, home.signing_key(), opening)

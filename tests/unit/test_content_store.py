@@ -12,7 +12,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
 from pointsman.storage.sqlite.database import SqliteConnection
-from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.stores import content
 from pointsman.storage.stores.content import ContentStore
 from pointsman.storage.stores.entries import ContentReader, LedgerReader
@@ -145,7 +145,7 @@ def test_erasing_a_text_leaves_the_chain_as_it_was(store_of, tmp_path):
     store = store_of("full")
     seal = _kept(store)
     chain = Chain("0" * 32, "cli")
-    place = Place(tmp_path / "ledger.db", tmp_path / "checkpoints")
+    place = WritePlace(tmp_path / "ledger.db", tmp_path / "checkpoints")
     opening = Draft("ledger.opened", "opening", "", Instant(1), b"{}")
     writer = LedgerWriter(place, chain, SigningKey(KEY), opening)
     writer.append(Draft("decision", "one", "", Instant(2), seal.digest.encode())).result()

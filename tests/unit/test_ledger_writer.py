@@ -17,7 +17,7 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
-from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.writer import ledger as module
 from pointsman.storage.writer.checkpoints import SYNC_LEAVES_EVERY, CheckpointFolder
@@ -42,7 +42,7 @@ class Ledger:
     """A ledger in a folder of its own."""
 
     def __init__(self, folder):
-        self.place = Place(folder / "ledger.db", folder / "checkpoints")
+        self.place = WritePlace(folder / "ledger.db", folder / "checkpoints")
         self.folder = CheckpointFolder(self.place.checkpoints, CHAIN)
         self.time = Time()
         self.writer = self.opened()

@@ -17,7 +17,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
 from pointsman.offline_verifier import BundleBroken, Unusable, audit, expected_key, main, parse
 from pointsman.storage.home import open_home
-from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.writer.ledger import LedgerWriter
 
 
@@ -29,7 +29,7 @@ class Weights(Struct, frozen=True):
 def home(tmp_path_factory):
     home = open_home(tmp_path_factory.mktemp("offline") / "home")
     chain = Chain(home.identity.ledger, "cli")
-    place = Place(home.database, home.checkpoints, sync="OFF")
+    place = WritePlace(home.database, home.checkpoints, sync="OFF")
     opening = Draft("ledger.opened", "open", "", Instant(0), b"{}")
     writer = LedgerWriter(place, chain, home.signing_key(), opening)
     made = SnapshotForm("weights", 1, Weights).make(

@@ -12,7 +12,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import FaultCode
 from pointsman.storage.home import Home, Identity, open_home
-from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.writer.checkpoints import CheckpointFolder
 from pointsman.storage.writer.ledger import LedgerWriter
 
@@ -24,7 +24,7 @@ def home(tmp_path):
 
 def opened(home, name="cli"):
     opening = Draft("ledger.opened", "open", "", Instant(0), b"{}")
-    place = Place(home.database, home.checkpoints, sync="OFF")
+    place = WritePlace(home.database, home.checkpoints, sync="OFF")
     return LedgerWriter(place, Chain(home.identity.ledger, name), home.signing_key(), opening)
 
 

@@ -1,7 +1,7 @@
 """The actor of a request, taken from its caller: never from what the call says about itself.
 
 A principal is a key. Two keys are two principals, unless they were made for one name: then they are
-one person, who has one vote. Whoever makes council keys gives each member one name and keeps to it.
+one person, who has one vote. The admin who makes council keys gives each member one name for good.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Adding up what the ledger says was spent, chain by chain, each entry once.
 
-The sums carry a mark for every chain: up to which entry it is added up. Whoever finds a mark behind
-its chain may go on from there, so nothing that a dead process recorded is left out, and nothing is
-counted twice. Counts in Redis have marks of their own and follow in the same way.
+The sums carry a mark for every chain: up to which entry it is added up. A process that finds a mark
+behind its chain may go on from there, so nothing that a dead process recorded is left out, and
+nothing is counted twice. Counts in Redis have marks of their own and follow in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pointsman.access.caps import Owners
 from pointsman.access.spent import Spent, spend_amounts, spend_key, spent_in
 from pointsman.storage.postgres.shared.reserves import PostgresReserves
 from pointsman.storage.redis.reserves import RedisReserves
-from pointsman.storage.reserves import Batch, Ended
+from pointsman.storage.reserves import Batch, EndedHold
 from pointsman.storage.stores.spend import Sums, add_to
 
 MOST_AT_ONCE: Final = 1000
@@ -102,12 +102,12 @@ def _batch(chain: str, first: int, outcomes: Sequence[OutcomeEntry]) -> Batch:
     return Batch(chain, first, mark, tuple(map(_ended_call, outcomes)))
 
 
-def _ended_call(outcome: OutcomeEntry) -> Ended:
+def _ended_call(outcome: OutcomeEntry) -> EndedHold:
     spent = outcome.spent
     if spent is None:
-        return Ended(outcome.id, outcome.seq, 0, ())
+        return EndedHold(outcome.id, outcome.seq, 0, ())
     owners = Owners(spent.key_id, spent.session_id, spent.workspace)
-    return Ended(outcome.id, outcome.seq, spent.cost_microusd or 0, names_of(owners, spent.at))
+    return EndedHold(outcome.id, outcome.seq, spent.cost_microusd or 0, names_of(owners, spent.at))
 
 
 def _sums(outcomes: Iterable[OutcomeEntry]) -> Sums:

@@ -13,7 +13,7 @@ def hold_again(
 ) -> None:
     """Reserve again everything that this process holds, whatever the limits are. Blocks.
 
-    What the counts are being asked for is left out: nobody was told yet that it is held. A call
+    What the counts are being asked for is left out: no caller was told yet that it is held. A call
     whose end is in the ledger is counted as spent: to hold its money, too, would refuse callers who
     have it. One that ends after this look frees what is held by being counted.
     """

@@ -23,7 +23,7 @@ from pointsman.errors import InputError, NotFound
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.storage.place import Place, Where
 from pointsman.storage.sqlite.folder import SqliteFolder
-from pointsman.storage.stores.access import AccessStore, KeyRow
+from pointsman.storage.stores.access import AccessStore, StoredKey
 
 ACCESS = "access"
 """What the store is called in a home."""
@@ -32,7 +32,7 @@ LOOKED_EVERY = SECOND // 4
 """How long a key that was revoked elsewhere may still be taken."""
 
 FOLLOWED_FOR = 3 * SECOND
-"""The same where somebody else looks all the time: then it is looked here, and fails where the
+"""The same where another process looks all the time: then it is looked here, and fails where the
 database does."""
 
 USE_NOTED_EVERY = 60 * SECOND
@@ -90,7 +90,7 @@ class Keyring:
 
     def create(self, key: Key, token: str) -> None:
         """Keep a new key; the token itself is not kept."""
-        self._store.add(KeyRow(key.id, token_digest(token), key_body(key)))
+        self._store.add(StoredKey(key.id, token_digest(token), key_body(key)))
         self._forget_look()
 
     def revoke(self, name: str, now: Instant) -> KeptKey:
@@ -141,7 +141,7 @@ class Keyring:
                 self._version = version
             self._looked_at = now
 
-    def _take_over(self, rows: list[KeyRow]) -> None:
+    def _take_over(self, rows: list[StoredKey]) -> None:
         if not rows:
             return
         fresh = {row.id: known_key(read_key(row.body), row.digest, row.revoked_at) for row in rows}

@@ -1,7 +1,7 @@
 """Virtual keys: how they are written, what they may do, and who a call comes from.
 
 Pure: randomness and time are given. A key's secret exists twice: on the screen it is shown on once,
-and with whoever uses it. Here it is known by its digest.
+and with its user. Here it is known by its digest.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from pointsman.kernel.instant import DAY, IdSource, Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.storage.postgres.shared.reserves import PostgresReserves
 from pointsman.storage.redis.reserves import RedisReserves
-from pointsman.storage.reserves import Bound, Counted, Hold, Reserves, Short, Unknown
+from pointsman.storage.reserves import AccountCount, Bound, Hold, Reserves, Short, UnknownAccount
 from pointsman.turns.facts import BudgetLeft
 
 MOST_TRIES: Final = 50
@@ -261,7 +261,7 @@ class SharedBudgets:
     ) -> Short | None:
         for _ in range(MOST_TRIES):
             found = self._counts.reserve(hold, bounds)
-            if not isinstance(found, Unknown):
+            if not isinstance(found, UnknownAccount):
                 return found
             self._seed(applied, found.accounts)
         raise BudgetUnavailable
@@ -303,7 +303,7 @@ def _accounts_of(owners: Owners, caps: Iterable[Cap], at: Instant) -> list[tuple
     return [(cap, account) for cap, account in found if account is not None]
 
 
-def _remaining(cap: Cap, counted: Counted | None) -> MicroUsd:
+def _remaining(cap: Cap, counted: AccountCount | None) -> MicroUsd:
     if counted is None:
         raise BudgetUnavailable
     spent = counted.settled_microusd + counted.reserved_microusd

@@ -214,7 +214,7 @@ def _rows(ledger: LedgerReader, number: int, entries: list[Entry]) -> Iterator[R
         try:
             row = _row(ledger, number, entry)
         except (msgspec.MsgspecError, LedgerBroken, ReplayError):
-            # An entry that somebody changed is for `verify` to name; a list goes on without it.
+            # An entry that was changed is for `verify` to name; a list goes on without it.
             continue
         if row is not None:
             yield row

@@ -21,7 +21,14 @@ from pointsman.kernel.instant import Clock, IdSource
 from pointsman.storage.home import Home
 from pointsman.storage.place import Place
 from pointsman.storage.sqlite.folder import SqliteFolder
-from pointsman.storage.stores.bulk import Asked, BulkJob, BulkRange, BulkStore, Ended, TroubleRow
+from pointsman.storage.stores.bulk import (
+    BulkJob,
+    BulkRange,
+    BulkRequest,
+    BulkStore,
+    EndedRange,
+    TroubleRow,
+)
 
 MOST_TRIES: Final = 5
 PLACE: Final = "bulk"
@@ -67,7 +74,7 @@ class BulkJobs:
             BulkRange(place, each.chain, each.number, each.first, each.end)
             for place, each in enumerate(ranges)
         ]
-        self._store.begin(Asked(name, kind, asked, self._clock.now()), rows)
+        self._store.begin(BulkRequest(name, kind, asked, self._clock.now()), rows)
         return BegunJob(name, is_resumed=False)
 
     def run(self, job: str, workers: int = 1, progress: Progress | None = None) -> BulkJob:
@@ -113,7 +120,7 @@ class BulkJobs:
         tries = self._store.note(job, place, str(error))
         # A store that is away comes back; everything else stays as it is.
         if tries >= MOST_TRIES and not isinstance(error, LedgerError):
-            self._store.end(job, self._clock.now(), Ended("failed", f"range {place}: {error}"))
+            self._store.end(job, self._clock.now(), EndedRange("failed", f"range {place}: {error}"))
 
     def conclude(self, job: str) -> BulkJob:
         """Fold the parts if all are there; a job is concluded once, by the first caller."""
@@ -121,7 +128,7 @@ class BulkJobs:
         if state == "running" and not self._store.waiting(job):
             parts = self._store.parts(job)
             found = kind_named(kind).conclude(self._home, parameters, parts)
-            ended = Ended("done", found.told, found.is_clean, bytes(found.value))
+            ended = EndedRange("done", found.told, found.is_clean, bytes(found.value))
             self._store.end(job, self._clock.now(), ended)
         return self._store.job(job)
 
@@ -132,7 +139,7 @@ class BulkJobs:
     def cancel(self, job: str) -> BulkJob:
         """End a job that is under way; ranges that are under way are dropped."""
         self._check_running(job)
-        self._store.end(job, self._clock.now(), Ended("cancelled", "cancelled"))
+        self._store.end(job, self._clock.now(), EndedRange("cancelled", "cancelled"))
         return self._store.job(job)
 
 

@@ -28,7 +28,7 @@ def brainstate() -> None:
 @click.argument("name", metavar="ID")
 @command
 def show(session: Session, name: str) -> None:
-    """Show a recorded state in full, and what it advises whoever routes."""
+    """Show a recorded state in full, and its advice to the router."""
     with session.open() as pointsman:
         state = pointsman.agency.brainstate(name)
     hints = _plain(hints_view(routing_hints(state)))

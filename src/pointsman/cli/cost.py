@@ -13,7 +13,7 @@ from pointsman.kernel.document import printable
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.storage.stores.spend import SpendAmounts
-from pointsman.storage.stores.spend_reading import Asked, By, SpendReader, Total
+from pointsman.storage.stores.spend_reading import By, SpendQuery, SpendReader, Total
 
 PARTS: tuple[By, ...] = ("model", "key", "session", "day")
 MOST_LINES = 20
@@ -28,7 +28,7 @@ NOTHING = SpendAmounts(0, 0, 0, 0, 0, 0, 0, 0)
 def cost(session: Session, session_id: str | None, key_id: str | None, since: str | None) -> None:
     """Show what was spent, by model, key, session and day."""
     first_day = 0 if since is None else read_instant(since) // DAY
-    asked = Asked(session_id=session_id, key_id=key_id, first_day=first_day)
+    asked = SpendQuery(session_id=session_id, key_id=key_id, first_day=first_day)
     with session.open() as pointsman:
         place = pointsman.home.place(SPEND)
         found = _read_totals(SpendReader(place), asked) if place.exists() else {}
@@ -40,7 +40,7 @@ def cost(session: Session, session_id: str | None, key_id: str | None, since: st
     session.show(_text(whole, found), value)
 
 
-def _read_totals(reader: SpendReader, asked: Asked) -> dict[By, list[Total]]:
+def _read_totals(reader: SpendReader, asked: SpendQuery) -> dict[By, list[Total]]:
     with closing(reader):
         return {by: reader.totals(by, asked) for by in ("all", *PARTS)}
 

@@ -36,7 +36,7 @@ from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.rollup import Rollup, WorkerMessages, WorkerShare, worker_share
 from pointsman.sessions.tool import ConfirmationAnswer
 from pointsman.sessions.update import Notice, Update
-from pointsman.storage.stores.conversations import SessionRow, TurnRow
+from pointsman.storage.stores.conversations import StoredSession, StoredTurn
 from pointsman.turns.registry.models import meant, model_id
 
 SWAP_PENDING = "session.swap_pending"
@@ -58,7 +58,7 @@ class Conversation:
     """A session of a user. One turn at a time; everything else may be asked meanwhile."""
 
     def __init__(
-        self, services: ConversationServices, kit: Kit, row: SessionRow, opening: Opening
+        self, services: ConversationServices, kit: Kit, row: StoredSession, opening: Opening
     ) -> None:
         self._services = services
         self._kit = kit
@@ -100,7 +100,7 @@ class Conversation:
         return self._history
 
     @property
-    def last_turn(self) -> TurnRow | None:
+    def last_turn(self) -> StoredTurn | None:
         """The latest turn."""
         return self._last_turn
 
@@ -257,7 +257,13 @@ class Conversation:
         )
 
     async def _record_score(
-        self, turn: TurnRow, score: int, confidence: int, event_id: str, *, is_explicit: bool = True
+        self,
+        turn: StoredTurn,
+        score: int,
+        confidence: int,
+        event_id: str,
+        *,
+        is_explicit: bool = True,
     ) -> None:
         if turn.is_score_explicit and not is_explicit:
             return
@@ -276,7 +282,7 @@ class Conversation:
         workers = self._services.store.workers(self.id)
         return Rollup(self.id, self._history.shares, tuple(map(self._share, workers)))
 
-    def _share(self, worker: SessionRow) -> WorkerShare:
+    def _share(self, worker: StoredSession) -> WorkerShare:
         found = self._worker_shares.get(worker.id)
         if found is None:
             messages = read_messages(self._services.store.messages(worker.id))

@@ -43,7 +43,7 @@ from pointsman.sessions.rollup import Rollup, WorkerMessages, rollup
 from pointsman.storage.stores.conversations import (
     CONVERSATIONS,
     ConversationStore,
-    SessionRow,
+    StoredSession,
 )
 from pointsman.turns.facts import Privacy
 from pointsman.turns.registry.availability import Transition
@@ -104,7 +104,7 @@ class Conversations:
             None if workspace is None else str(workspace.absolute()),
         )
         now, name = opened.clock.now(), opened.ids.new_id()
-        row = SessionRow(name, "", "", place, privacy, None, now, now, None)
+        row = StoredSession(name, "", "", place, privacy, None, now, now, None)
         await asyncio.wrap_future(self.services.store.begin(row))
         created = session_created(place, None, opened.files.in_force().policy_id)
         began_with = await self._events.record(created, (name, "", ""))
@@ -131,7 +131,7 @@ class Conversations:
 
     async def _open(
         self,
-        row: SessionRow,
+        row: StoredSession,
         history: tuple[SessionMessage, ...],
         began_with: str,
         kit: Kit,
@@ -143,7 +143,7 @@ class Conversations:
                 await self._events.record(each, (row.id, "", ""), began_with)
         return Conversation(self.services, kit, row, Opening(history, began_with, tuple(prompts)))
 
-    async def _kit(self, row: SessionRow, kit: Kit | None, *, is_interactive: bool) -> Kit:
+    async def _kit(self, row: StoredSession, kit: Kit | None, *, is_interactive: bool) -> Kit:
         if kit is not None:
             return kit
         found = await self._equip(self.services.opened, row.workspace)
@@ -197,18 +197,18 @@ class Conversations:
             if self._book is not None:
                 self._book.close()
 
-    def _row(self, session_id: str) -> SessionRow:
+    def _row(self, session_id: str) -> StoredSession:
         row = self.services.store.session(session_id)
         if row is None:
             raise NotFound(f"there is no session `{session_id}`")
         return row
 
-    def _is_empty(self, row: SessionRow) -> bool:
+    def _is_empty(self, row: StoredSession) -> bool:
         """Return whether a session ended without a turn or a worker."""
         store = self.services.store
         return row.ended_at is not None and not store.turns(row.id) and not store.workers(row.id)
 
-    def _summarise(self, row: SessionRow, *, include_workers: bool) -> SessionSummary:
+    def _summarise(self, row: StoredSession, *, include_workers: bool) -> SessionSummary:
         messages = self.messages(row.id)
         said = [each.text for each in messages if each.role == "user"]
         workers: tuple[SessionSummary, ...] = ()

@@ -35,7 +35,7 @@ from pointsman.sessions.events.session import (
     TurnStarted,
 )
 from pointsman.sessions.message import Metadata, SessionMessage, unanswered_calls
-from pointsman.storage.stores.conversations import SessionRow, TurnClose
+from pointsman.storage.stores.conversations import StoredSession, TurnClose
 
 
 class SessionRecovery:
@@ -44,7 +44,7 @@ class SessionRecovery:
     def __init__(self, services: ConversationServices) -> None:
         self._services = services
 
-    async def close_left_open(self, row: SessionRow, events: Sequence[Event]) -> None:
+    async def close_left_open(self, row: StoredSession, events: Sequence[Event]) -> None:
         """Close the workers and the turn that were left open, if any."""
         turn_id = _open_turn(events)
         for each in self._services.store.workers(row.id):
@@ -55,7 +55,7 @@ class SessionRecovery:
             await self._drive(scope, close_turn(self._unfinished_turn(scope, events)))
         await self._end_turns(row.id)
 
-    async def _close_worker(self, row: SessionRow, parent_turn_id: str) -> None:
+    async def _close_worker(self, row: StoredSession, parent_turn_id: str) -> None:
         events = read_session_events(self._services.opened.home, row.id)
         turn_id = _open_turn(events)
         names = (row.id, turn_id, row.workspace, row.parent_session_id, parent_turn_id)

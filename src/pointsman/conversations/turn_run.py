@@ -35,7 +35,7 @@ from pointsman.sessions.update import (
     update_of_event,
 )
 from pointsman.storage.policies.policies import InForce
-from pointsman.storage.stores.conversations import TurnClose, TurnRow, TurnStatus
+from pointsman.storage.stores.conversations import StoredTurn, TurnClose, TurnStatus
 
 _STATUSES: dict[str, TurnStatus] = {
     "completed": "completed",
@@ -168,7 +168,7 @@ class TurnRun:
         ruling, self._decision_id = effect.ruling, decision_id
         if effect.kind == "turn" and ruling.model:
             now, prepared = self._services.opened.clock.now(), self._prepared
-            row = TurnRow(
+            row = StoredTurn(
                 self.scope.turn_id,
                 self.scope.session_id,
                 decision_id,

@@ -31,7 +31,7 @@ from pointsman.sessions.update import EventUpdate, Update
 from pointsman.sessions.worker import WorkerOrder, run_worker
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.policies import InForce
-from pointsman.storage.stores.conversations import SessionRow, TurnClose, TurnRow, TurnStatus
+from pointsman.storage.stores.conversations import StoredSession, StoredTurn, TurnClose, TurnStatus
 from pointsman.turns.facts import Privacy
 
 
@@ -133,7 +133,7 @@ class _WorkerRows:
 
     async def begin(self, tool_use_id: str, privacy: Privacy) -> None:
         scope, now = self._scope, self._services.opened.clock.now()
-        row = SessionRow(
+        row = StoredSession(
             scope.session_id,
             scope.parent_session_id,
             tool_use_id,
@@ -150,7 +150,7 @@ class _WorkerRows:
         self._decision_id, self._model = decision_id, effect.ruling.model
         if effect.kind == "turn" and self._model:
             now = self._services.opened.clock.now()
-            row = TurnRow(
+            row = StoredTurn(
                 self._scope.turn_id, self._scope.session_id, decision_id, self._model, "open", now
             )
             self._services.store.begin_turn(row)

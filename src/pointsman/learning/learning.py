@@ -17,7 +17,7 @@ from pointsman.sessions.events.routing import PatternRecorded
 from pointsman.storage.home import Home
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.stores.conversations import TurnRow
+from pointsman.storage.stores.conversations import StoredTurn
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
 from pointsman.storage.stores.patterns.writing import Recorded
@@ -25,7 +25,9 @@ from pointsman.turns.facts import TurnFacts
 from pointsman.turns.learning.fingerprint import FINGERPRINT_FORM
 
 
-def learn_turns(home: Home, turns: Sequence[TurnRow]) -> Iterator[tuple[TurnRow, PatternRecorded]]:
+def learn_turns(
+    home: Home, turns: Sequence[StoredTurn]
+) -> Iterator[tuple[StoredTurn, PatternRecorded]]:
     """Record the completed turns in the pattern store, explored ones marked; each turn once."""
     ended = [each for each in turns if each.status == "completed" and not each.is_learned]
     if not ended:
@@ -36,14 +38,14 @@ def learn_turns(home: Home, turns: Sequence[TurnRow]) -> Iterator[tuple[TurnRow,
             yield each, _record_turn(store, each, origin)
 
 
-def update_learned_score(patterns: Where, turn: TurnRow, eval_id: str) -> None:
+def update_learned_score(patterns: Where, turn: StoredTurn, eval_id: str) -> None:
     """Update the score of a turn that is in the pattern store already."""
     if turn.score is not None and patterns.exists():
         with closing(PatternStore(patterns)) as store:
             store.update_score(turn.id, turn.score, turn.score_confidence, eval_id)
 
 
-def _origins(home: Home, turns: Sequence[TurnRow]) -> list[Origin | None]:
+def _origins(home: Home, turns: Sequence[StoredTurn]) -> list[Origin | None]:
     """Return the origin of each turn; its decision says whether it went to the runner-up."""
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
         return [
@@ -52,7 +54,7 @@ def _origins(home: Home, turns: Sequence[TurnRow]) -> list[Origin | None]:
         ]
 
 
-def _record_turn(store: PatternStore, turn: TurnRow, origin: Origin | None) -> PatternRecorded:
+def _record_turn(store: PatternStore, turn: StoredTurn, origin: Origin | None) -> PatternRecorded:
     found = store.record(
         FINGERPRINT_FORM.decode(turn.fingerprint),
         turn.vector,

@@ -14,7 +14,7 @@ from pointsman.mcp.shapes import Amounts, CostInput, CostOutput, CostRow
 from pointsman.mcp.tool import Hints, Tool, ToolAnswer, ToolRequest
 from pointsman.mcp.working import in_thread
 from pointsman.storage.stores.spend import SpendAmounts
-from pointsman.storage.stores.spend_reading import Asked, SpendReader, Total
+from pointsman.storage.stores.spend_reading import SpendQuery, SpendReader, Total
 
 MOST_ROWS: Final = 50
 MOST_LINES: Final = 10
@@ -49,7 +49,7 @@ def cost_tool(pointsman: Pointsman) -> Tool[CostInput]:
 def _read_cost(pointsman: Pointsman, given: CostInput) -> CostOutput:
     place = pointsman.home.place(SPEND)
     first_day = 0 if given.since is None else read_instant(given.since) // DAY
-    asked = Asked(session_id=given.session_id, key_id=given.key_id, first_day=first_day)
+    asked = SpendQuery(session_id=given.session_id, key_id=given.key_id, first_day=first_day)
     if not place.exists():
         return CostOutput(_amounts(NOTHING), (), (), (), ())
     with closing(SpendReader(place)) as reader:
@@ -63,7 +63,7 @@ def _read_cost(pointsman: Pointsman, given: CostInput) -> CostOutput:
         )
 
 
-def _rows(reader: SpendReader, part: Part, asked: Asked) -> tuple[CostRow, ...]:
+def _rows(reader: SpendReader, part: Part, asked: SpendQuery) -> tuple[CostRow, ...]:
     totals = sorted(reader.totals(part, asked), key=lambda each: _rank(part, each), reverse=True)
     return tuple(_row(part, each) for each in totals[:MOST_ROWS])
 

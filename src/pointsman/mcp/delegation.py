@@ -37,7 +37,7 @@ from pointsman.sessions.delegate_call import (
 )
 from pointsman.sessions.events.session import SessionEnded
 from pointsman.sessions.include import resolve_context
-from pointsman.storage.stores.conversations import SessionRow
+from pointsman.storage.stores.conversations import StoredSession
 from pointsman.turns.facts import Privacy
 
 NO_DECISION: Final = ""
@@ -62,7 +62,7 @@ class Delegated(Struct, frozen=True):
 class _Planner(Struct):
     """The session that stands in for the agent."""
 
-    row: SessionRow
+    row: StoredSession
     event_id: str
     began: float
     turns: int = 0
@@ -133,7 +133,7 @@ class Delegations:
 async def _begin(house: ConversationServices, privacy: Privacy, workspace: str | None) -> _Planner:
     ground = house.opened
     now, name = ground.clock.now(), ground.ids.new_id()
-    row = SessionRow(name, "", "", workspace, privacy, None, now, now, None)
+    row = StoredSession(name, "", "", workspace, privacy, None, now, now, None)
     await asyncio.wrap_future(house.store.begin(row))
     created = session_created(workspace, None, ground.files.in_force().policy_id)
     event_id = await SessionEventRecorder(house).record(created, (name, "", ""))

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Stopped(Exception):
-    """nobody waits for this work any more"""
+    """no caller waits for this work any more"""
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -34,7 +34,7 @@ async def in_thread(work: Callable[[], T]) -> T:
 async def with_progress(work: Callable[[Progress], T], report: Report) -> T:
     """Do some work in a thread and tell how far it is; a cancelled call stops it at its next step.
 
-    Whoever is slow to hear is told of the latest step only.
+    A slow listener is told of the latest step only.
     """
     loop = asyncio.get_running_loop()
     news, latest, stopping = asyncio.Event(), [(0, 0)], threading.Event()

@@ -25,7 +25,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.storage.policies.secrets import is_resolved
 from pointsman.storage.stores.patterns.patterns import PatternStore
-from pointsman.storage.stores.spend_reading import Asked, SpendReader
+from pointsman.storage.stores.spend_reading import SpendQuery, SpendReader
 from pointsman.turns.chain.exploring import explore_draw
 from pointsman.turns.chain.override import Mode, split_override
 from pointsman.turns.compiled import CompiledTurnPolicy
@@ -155,7 +155,7 @@ class Gathering:
 
             def spent_in(per: Per) -> int:
                 first, end = windows.span(per)
-                asked = Asked(first_day=first, end_day=end)
+                asked = SpendQuery(first_day=first, end_day=end)
                 return sum(each.amounts.cost_microusd for each in reader.totals("all", asked))
 
             left = [MicroUsd(cap.limit_microusd - spent_in(cap.per)) for cap in caps]

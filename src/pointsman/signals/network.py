@@ -1,6 +1,6 @@
 """IP addresses: those of the internet, and those of private networks as a kind of their own.
 
-Loopback, unspecified, link-local, multicast and broadcast addresses and netmasks name nobody's
+Loopback, unspecified, link-local, multicast and broadcast addresses and netmasks name no
 machine and are no hits. Our own parsing: the standard library's has changed between versions.
 """
 

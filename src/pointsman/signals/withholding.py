@@ -1,7 +1,7 @@
 """What is kept of values that last: a field with personal data or a secret goes by its digest.
 
 A field is replaced whole, by its kind and an HMAC of it under the home's key and the job's seed
-(companion §4.5): two records of one job can be compared, and nobody can guess what they held.
+(companion §4.5): two records of one job can be compared, and their content cannot be guessed.
 """
 
 from __future__ import annotations

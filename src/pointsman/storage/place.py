@@ -31,7 +31,7 @@ class Place(Protocol):
     def writing(self, schema: str, *, sync: str = "FULL", is_lean: bool = False) -> Connection:
         """Open for writing; `schema` is the file that makes the tables where there are none.
 
-        `is_lean` where nobody waits for what is written: it takes little memory.
+        `is_lean` where no caller waits for the writes: it takes little memory.
         """
         ...
 

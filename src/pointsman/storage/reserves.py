@@ -34,7 +34,7 @@ class Short(Struct, frozen=True):
     left_microusd: int
 
 
-class Unknown(Struct, frozen=True):
+class UnknownAccount(Struct, frozen=True):
     """Nothing was set aside: these accounts are not counted yet."""
 
     accounts: tuple[str, ...]
@@ -49,7 +49,7 @@ class AccountRow(Struct, frozen=True):
     end_day: int
 
 
-class Ended(Struct, frozen=True):
+class EndedHold(Struct, frozen=True):
     """A call that ended: by which entry, what it cost, and in which accounts that counts."""
 
     id: str
@@ -64,7 +64,7 @@ class Batch(Struct, frozen=True):
     chain: str
     first: int
     mark: int
-    ended: tuple[Ended, ...]
+    ended: tuple[EndedHold, ...]
 
 
 class Seed(Struct, frozen=True):
@@ -76,7 +76,7 @@ class Seed(Struct, frozen=True):
     expires_at_s: int
 
 
-class Counted(Struct, frozen=True):
+class AccountCount(Struct, frozen=True):
     """What an account has spent, and what is set aside in it."""
 
     settled_microusd: int
@@ -89,11 +89,11 @@ class Reserves(Protocol):
     Raises `BudgetUnavailable` where the counts cannot be had or are not whole.
     """
 
-    def reserve(self, hold: Hold, bounds: Sequence[Bound]) -> Short | Unknown | None:
+    def reserve(self, hold: Hold, bounds: Sequence[Bound]) -> Short | UnknownAccount | None:
         """Set money aside in all accounts or in none; twice the same hold is once."""
         ...
 
-    def read_counts(self, accounts: Sequence[str]) -> list[Counted | None]:
+    def read_counts(self, accounts: Sequence[str]) -> list[AccountCount | None]:
         """Return how accounts stand; None for those that are not counted yet."""
         ...
 

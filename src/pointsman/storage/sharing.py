@@ -36,7 +36,7 @@ class WaitingTurn(Struct, frozen=True):
     is_escalated: bool
 
 
-class Ahead(Struct, frozen=True):
+class LookAhead(Struct, frozen=True):
     """What all replicas know of a session: the model it is bound to, and the turn that waits."""
 
     pinned_model: str

@@ -81,7 +81,7 @@ class MemoryStore:
     def ledger(self, writer: str) -> SqliteLedger:
         at = self.place("ledger")
         at.writing("schema.sql").close()
-        place = ledger.Place(Path(at.name), self._path / "checkpoints", vfs="memdb")
+        place = ledger.WritePlace(Path(at.name), self._path / "checkpoints", vfs="memdb")
         return SqliteLedger(place, first_free_lease(self._path / "leases", writer))
 
     def lease(self, name: str, *, waits: bool = False) -> Lease:

@@ -18,13 +18,13 @@ from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.number import ONE, MicroUsd
 from pointsman.kernel.record import Names, OutcomeRecord, outcome_draft
 from pointsman.storage.home import Home
-from pointsman.storage.stores.access import AccessStore, KeyRow
+from pointsman.storage.stores.access import AccessStore, StoredKey
 from pointsman.storage.stores.conversations import (
     CONVERSATIONS,
     ConversationStore,
     MessageRow,
-    SessionRow,
-    TurnRow,
+    StoredSession,
+    StoredTurn,
 )
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.patterns.writing import ImportRow
@@ -74,7 +74,7 @@ def an_outcome(name: str, spent: Spent, ref: str = "decision") -> Draft:
 def _keys(home: Home) -> None:
     with closing(AccessStore(home.place(ACCESS))) as keys:
         for name in ("z", "a", "m"):
-            keys.add(KeyRow(name, name.encode() * 32, b"{}"))
+            keys.add(StoredKey(name, name.encode() * 32, b"{}"))
         keys.revoke("a", Instant(9))
         keys.note_uses({"z": Instant(5)})
     opened_admin_token(home.place(ACCESS), "", bytes(range(32)))
@@ -115,9 +115,11 @@ def _bulk(home: Home) -> None:
 def _conversations(home: Home) -> None:
     with closing(ConversationStore(home.place(CONVERSATIONS), "full")) as talks:
         talks.begin(
-            SessionRow("s", "", "", None, "auto", None, Instant(1), Instant(1), None)
+            StoredSession("s", "", "", None, "auto", None, Instant(1), Instant(1), None)
         ).result()
-        talks.begin_turn(TurnRow("t", "s", "d", "p:m", "open", Instant(1), vector=b"\0")).result()
+        talks.begin_turn(
+            StoredTurn("t", "s", "d", "p:m", "open", Instant(1), vector=b"\0")
+        ).result()
         for name in ("m2", "m1"):
             row = MessageRow(name, "s", "t", "user", b"{}", Instant(1), 1, "full", b"words\0")
             talks.keep(row).result()

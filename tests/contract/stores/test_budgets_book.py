@@ -25,7 +25,7 @@ from pointsman.kernel.number import MicroUsd
 from pointsman.recording.recorder import Recorder
 from pointsman.storage.home import Home
 from pointsman.storage.stores.spend import SpendAmounts
-from pointsman.storage.stores.spend_reading import Asked, By, SpendReader
+from pointsman.storage.stores.spend_reading import By, SpendQuery, SpendReader
 
 NOW = read_instant("2026-03-30T12:00:00Z")
 TODAY = NOW // DAY
@@ -62,9 +62,9 @@ def till(home: Home) -> Iterator[Till]:
         yield found
 
 
-def totals(home: Home, by: By, asked: Asked | None = None) -> list[tuple[str, int]]:
+def totals(home: Home, by: By, asked: SpendQuery | None = None) -> list[tuple[str, int]]:
     with closing(SpendReader(home.place(SPEND))) as reader:
-        found = reader.totals(by, asked or Asked())
+        found = reader.totals(by, asked or SpendQuery())
     return [(each.what, each.amounts.cost_microusd) for each in found]
 
 
@@ -85,10 +85,10 @@ def test_sums_add_up_by_every_part(home: Home, till: Till) -> None:
     assert totals(home, "session") == [("S2", 100), ("session", 76)]
     assert totals(home, "workspace") == [("/w", 176)]
     assert totals(home, "day") == [("9", 0), ("10", 0), (str(TODAY), 176)], "days are numbers"
-    assert totals(home, "model", Asked(session_id="S2")) == [("p:m", 100)]
-    assert totals(home, "session", Asked(key_id="key")) == [("session", 76)]
-    assert totals(home, "all", Asked(first_day=TODAY + 1)) == []
-    assert totals(home, "all", Asked(end_day=10)) == [("", 0)]
+    assert totals(home, "model", SpendQuery(session_id="S2")) == [("p:m", 100)]
+    assert totals(home, "session", SpendQuery(key_id="key")) == [("session", 76)]
+    assert totals(home, "all", SpendQuery(first_day=TODAY + 1)) == []
+    assert totals(home, "all", SpendQuery(end_day=10)) == [("", 0)]
 
 
 def test_every_amount_is_a_whole_number(home: Home, till: Till) -> None:

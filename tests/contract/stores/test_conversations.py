@@ -14,9 +14,9 @@ from pointsman.storage.stores.conversations import (
     CONVERSATIONS,
     ConversationStore,
     MessageRow,
-    SessionRow,
+    StoredSession,
+    StoredTurn,
     TurnClose,
-    TurnRow,
 )
 
 HALF = Billionths(500_000_000)
@@ -33,9 +33,9 @@ def talks(place: Place) -> Iterator[ConversationStore]:
         yield found
 
 
-def a_session(name: str, at: int = 0, parent: str = "") -> SessionRow:
+def a_session(name: str, at: int = 0, parent: str = "") -> StoredSession:
     use = "tu" if parent else ""
-    return SessionRow(name, parent, use, None, "auto", None, Instant(at), Instant(at), None)
+    return StoredSession(name, parent, use, None, "auto", None, Instant(at), Instant(at), None)
 
 
 def a_message(name: str, session: str = "s") -> MessageRow:
@@ -63,12 +63,12 @@ def test_users_sessions_come_newest_first_and_workers_by_name(talks: Conversatio
     assert [each.id for each in talks.sessions(1)] == ["b"]
     assert [each.id for each in talks.workers("a")] == ["W", "w"]
     assert talks.workers("") == []
-    talks.begin_turn(TurnRow("t", "a", "d", "p:m", "open", Instant(50))).result()
+    talks.begin_turn(StoredTurn("t", "a", "d", "p:m", "open", Instant(50))).result()
     assert [each.id for each in talks.sessions()] == ["a", "b", "B"]
 
 
 def test_a_turn_is_open_until_it_is_closed(talks: ConversationStore) -> None:
-    row = TurnRow("t", "s", "d", "p:m", "open", Instant(1), fingerprint=b"{}", vector=b"\xff\0")
+    row = StoredTurn("t", "s", "d", "p:m", "open", Instant(1), fingerprint=b"{}", vector=b"\xff\0")
     talks.begin_turn(row).result()
     assert talks.turn("t") == row
     close = TurnClose("t", "completed", "p:n", "d2", Instant(5), MicroUsd(7), 9, "v1")
@@ -80,7 +80,7 @@ def test_a_turn_is_open_until_it_is_closed(talks: ConversationStore) -> None:
 
 
 def test_what_was_said_outweighs_what_was_shown(talks: ConversationStore) -> None:
-    talks.begin_turn(TurnRow("t", "s", "d", "p:m", "open", Instant(1))).result()
+    talks.begin_turn(StoredTurn("t", "s", "d", "p:m", "open", Instant(1))).result()
     steps = [(HALF, False, HALF), (ONE, True, ONE), (HALF, False, ONE), (ZERO, True, ZERO)]
     for score, is_explicit, expected in steps:
         talks.score("t", score, HALF, is_explicit=is_explicit).result()

@@ -21,7 +21,7 @@ from pointsman.storage.home import Home, open_home
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.postgres.shared.pool import Pool
 from pointsman.storage.postgres.shared.state import SharedState
-from pointsman.storage.sharing import Ahead, WaitingTurn
+from pointsman.storage.sharing import LookAhead, WaitingTurn
 from pointsman.storage.stores.spend_reading import SpendReader
 
 SCHEMAS = Path(sqlite.__file__).parent
@@ -82,8 +82,10 @@ def test_a_turn_that_waits_for_a_tool_keeps_its_model_on_the_server(
     copied(home, postgres_url)
     with closing(Pool(PostgresStore(postgres_url, Path()))) as pool:
         state = SharedState(pool)
-        assert state.ahead("s2") == Ahead("", WaitingTurn("t", "d", "p:n", 1, is_escalated=False))
-        assert state.ahead("s1") == Ahead("p:m", None)
+        assert state.ahead("s2") == LookAhead(
+            "", WaitingTurn("t", "d", "p:n", 1, is_escalated=False)
+        )
+        assert state.ahead("s1") == LookAhead("p:m", None)
 
 
 def test_of_every_table_it_is_said_whether_it_is_copied(postgres_url: str) -> None:

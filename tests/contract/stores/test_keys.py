@@ -12,7 +12,7 @@ from pointsman.access.keyring import Keyring, opened_admin_token
 from pointsman.errors import LedgerError
 from pointsman.kernel.instant import Instant
 from pointsman.storage.place import Place, Store
-from pointsman.storage.stores.access import AccessStore, KeyRow
+from pointsman.storage.stores.access import AccessStore, StoredKey
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def keys(place: Place) -> Iterator[AccessStore]:
         yield found
 
 
-def key(name: str, *, digest: bytes = bytes(32)) -> KeyRow:
-    return KeyRow(name, digest, f"body of {name}".encode())
+def key(name: str, *, digest: bytes = bytes(32)) -> StoredKey:
+    return StoredKey(name, digest, f"body of {name}".encode())
 
 
 def test_nothing_is_there_before_a_key_is_made(keys: AccessStore) -> None:
@@ -40,7 +40,7 @@ def test_keys_are_listed_in_the_order_they_were_made(keys: AccessStore) -> None:
     for name in ("z", "a", "Ä", "m"):
         keys.add(key(name))
     assert [each.id for each in keys.every_key()] == ["z", "a", "Ä", "m"]
-    assert keys.every_key()[0] == KeyRow("z", bytes(32), b"body of z", changed=1)
+    assert keys.every_key()[0] == StoredKey("z", bytes(32), b"body of z", changed=1)
 
 
 def test_a_key_is_ended_once_and_stays_so(keys: AccessStore) -> None:

@@ -15,8 +15,8 @@ from pointsman.access.keyring import ACCESS
 from pointsman.app import Pointsman
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd
-from pointsman.storage.stores.access import AccessStore, KeyRow
-from pointsman.storage.stores.conversations import CONVERSATIONS, ConversationStore, SessionRow
+from pointsman.storage.stores.access import AccessStore, StoredKey
+from pointsman.storage.stores.conversations import CONVERSATIONS, ConversationStore, StoredSession
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.semantic import SEMANTIC, Provenance, SemanticMemory, write_version
 from pointsman.storage.stores.sessions import SessionStore
@@ -45,9 +45,9 @@ def test_every_open_store_outlives_its_server(server: PostgresServer, tmp_path: 
 
         def use(number: int) -> None:
             name, at = f"n{number}", Instant(number)
-            keys.add(KeyRow(name, bytes(32), b"{}"))
+            keys.add(StoredKey(name, bytes(32), b"{}"))
             sessions.pin(name, "p:m", at).result()
-            talks.begin(SessionRow(name, "", "", None, "auto", None, at, at, None)).result()
+            talks.begin(StoredSession(name, "", "", None, "auto", None, at, at, None)).result()
             patterns.record(
                 Fingerprint(intent_tags=(name,)),
                 b"",

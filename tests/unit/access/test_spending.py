@@ -32,11 +32,11 @@ from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.record import Names, OutcomeRecord, outcome_draft
 from pointsman.providers.messages import Usage
 from pointsman.storage.home import Home, open_home
-from pointsman.storage.sqlite.ledger import Place
+from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.sqlite.place import LEAN_CACHE_KIB
 from pointsman.storage.stores import spend as module
 from pointsman.storage.stores.spend import SpendAmounts, SpendKey, SpendStore
-from pointsman.storage.stores.spend_reading import Asked, By, SpendReader
+from pointsman.storage.stores.spend_reading import By, SpendQuery, SpendReader
 from pointsman.storage.writer.ledger import LedgerWriter
 from pointsman.turns.registry.prices import Price
 
@@ -81,9 +81,9 @@ def chained(*drafts: Draft) -> list[Entry]:
     return entries
 
 
-def totals(path: Path, by: By, asked: Asked | None = None) -> list[tuple[str, int]]:
+def totals(path: Path, by: By, asked: SpendQuery | None = None) -> list[tuple[str, int]]:
     with closing(SpendReader(path)) as reader:
-        found = reader.totals(by, asked or Asked())
+        found = reader.totals(by, asked or SpendQuery())
     return [(each.what, each.amounts.cost_microusd) for each in found]
 
 
@@ -110,10 +110,10 @@ def test_sums_add_up_by_key_session_workspace_day_and_model(
     assert totals(path, "session") == [("s2", 100), ("session", 76)]
     assert totals(path, "workspace") == [("/w", 176)]
     assert totals(path, "day") == [(str(TODAY), 176), (str(TODAY + 1), 0)]
-    assert totals(path, "model", Asked(session_id="s2")) == [("p:m", 100)]
-    assert totals(path, "session", Asked(key_id="key")) == [("session", 76)]
-    assert totals(path, "all", Asked(first_day=TODAY + 1)) == [("", 0)]
-    assert totals(path, "all", Asked(end_day=TODAY)) == []
+    assert totals(path, "model", SpendQuery(session_id="s2")) == [("p:m", 100)]
+    assert totals(path, "session", SpendQuery(key_id="key")) == [("session", 76)]
+    assert totals(path, "all", SpendQuery(first_day=TODAY + 1)) == [("", 0)]
+    assert totals(path, "all", SpendQuery(end_day=TODAY)) == []
 
 
 def test_every_part_of_a_sum_is_kept(store: SpendStore, tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def crashed(home: Home, *spent: Spent) -> None:
     key, chain = home.signing_key(), Chain(home.identity.ledger, "serve-1")
     opening = Draft("chain.opened", "opening", "", Instant(1), b"{}")
     with closing(
-        LedgerWriter(Place(home.database, home.checkpoints), chain, key, opening)
+        LedgerWriter(WritePlace(home.database, home.checkpoints), chain, key, opening)
     ) as ledger:
         for number, each in enumerate(spent):
             ledger.append(draft(each, f"o-{number}", each.at + SECOND)).result()

@@ -13,9 +13,9 @@ from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd
 from pointsman.storage.stores.conversations import (
     ConversationStore,
     MessageRow,
-    SessionRow,
+    StoredSession,
+    StoredTurn,
     TurnClose,
-    TurnRow,
 )
 
 HALF = Billionths(500_000_000)
@@ -27,9 +27,9 @@ def store(tmp_path: Path) -> Iterator[ConversationStore]:
         yield found
 
 
-def a_session(name: str, at: int = 0, parent: str = "") -> SessionRow:
+def a_session(name: str, at: int = 0, parent: str = "") -> StoredSession:
     use = "tu" if parent else ""
-    return SessionRow(name, parent, use, "/w", "auto", None, Instant(at), Instant(at), None)
+    return StoredSession(name, parent, use, "/w", "auto", None, Instant(at), Instant(at), None)
 
 
 def a_message(name: str, session: str = "s") -> MessageRow:
@@ -61,7 +61,7 @@ def test_workers_are_not_among_the_sessions_of_users(store: ConversationStore) -
 
 def test_a_turn_is_open_until_it_is_closed(store: ConversationStore) -> None:
     store.begin(a_session("s")).result()
-    row = TurnRow("t", "s", "d", "p:m", "open", Instant(1), fingerprint=b"{}", vector=b"v")
+    row = StoredTurn("t", "s", "d", "p:m", "open", Instant(1), fingerprint=b"{}", vector=b"v")
     store.begin_turn(row).result()
     assert store.turn("t") == row
     close = TurnClose("t", "completed", "p:n", "d2", Instant(5), MicroUsd(7), 9, "v1")
@@ -72,7 +72,7 @@ def test_a_turn_is_open_until_it_is_closed(store: ConversationStore) -> None:
 
 
 def test_what_was_said_of_a_turn_outweighs_what_was_shown(store: ConversationStore) -> None:
-    store.begin_turn(TurnRow("t", "s", "d", "p:m", "open", Instant(1))).result()
+    store.begin_turn(StoredTurn("t", "s", "d", "p:m", "open", Instant(1))).result()
 
     def score() -> Billionths | None:
         row = store.turn("t")

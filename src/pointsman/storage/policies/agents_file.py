@@ -41,8 +41,8 @@ def read_agents(text: bytes, source: str, kinds: tuple[str, ...] = ()) -> Agents
 class AgentsInForce(Struct, frozen=True):
     """What `agents.yaml` says: the policy under the id it is recorded by, and the modules.
 
-    `selfrep` is the file's own state where nobody folded events in. `run`, `council` and
-    `let_through` belong to whoever executes jobs.
+    `selfrep` is the file's own state where no events were folded in. `run`, `council` and
+    `let_through` belong to the executor of jobs.
     """
 
     ready: CompiledAgentsPolicy

@@ -26,7 +26,7 @@ from pointsman.storage.policies.publications import (
     PUBLISHED_FILES,
     Candidate,
     Published,
-    Refused,
+    RefusedPublication,
     Succession,
     candidate,
     succession,
@@ -45,8 +45,8 @@ NOTHING_YET: Final = "nothing is published yet: the files of this machine are in
 class LedgerPolicies(PolicyFiles):
     """What was published last is in force; the files until something is.
 
-    It is looked for at every question that comes long enough after the last look, or by whoever
-    follows the ledger anyway, who then says so by `is_followed`.
+    It is looked for at every question that comes long enough after the last look, or by a caller
+    who follows the ledger anyway, who then says so by `is_followed`.
     """
 
     def __init__(self, home: Home, kinds: Sequence[str] = ()) -> None:
@@ -63,7 +63,9 @@ class LedgerPolicies(PolicyFiles):
         self._count = -1
         self._told = Succession()
         self._held: InForce | None = None
-        self._shown: tuple[InForce, Loaded[Settings], tuple[Refused, ...], InForce] | None = None
+        self._shown: (
+            tuple[InForce, Loaded[Settings], tuple[RefusedPublication, ...], InForce] | None
+        ) = None
 
     def in_force(self) -> InForce:
         """Return the policy in force: the one published last, as far as this process has looked."""
@@ -237,7 +239,7 @@ def _ready(found: Published) -> InForce:
     )
 
 
-def _invalid(refused: Refused, home: Home) -> InvalidFile:
+def _invalid(refused: RefusedPublication, home: Home) -> InvalidFile:
     hint = "the policy in force stays; find out who wrote it, and publish anew"
     problem = Problem(
         Place(str(home.database), 1, 1), Code.PUBLICATION_REFUSED, refused.reason, hint

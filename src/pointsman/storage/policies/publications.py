@@ -98,7 +98,7 @@ class Published(Struct, frozen=True):
     """The entry that made it known."""
 
 
-class Refused(Struct, frozen=True):
+class RefusedPublication(Struct, frozen=True):
     """An announcement that is not followed, and why."""
 
     entry_id: str
@@ -111,7 +111,7 @@ class Succession(Struct, frozen=True):
     """What the ledger says was published: the newest that holds, and what was refused since."""
 
     newest: Published | None = None
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedPublication, ...] = ()
     numbers: frozenset[int] = frozenset()
     over: str = ""
     """The newest that the ledger holds, for who keeps a newer one that was damaged there since."""
@@ -165,16 +165,16 @@ def succession(reader: LedgerReader, home: Home) -> Succession:
     shares its number with another is passed over as a whole.
     """
     claims: defaultdict[int, list[tuple[Stored, Announcement]]] = defaultdict(list)
-    unread: list[Refused] = []
+    unread: list[RefusedPublication] = []
     for stored in reader.of_kind(PUBLISHED):
         try:
             claim = ANNOUNCEMENT_FORM.decode(stored.entry.payload)
         except ReplayError as error:
-            unread.append(Refused(stored.entry.id, 0, error.message, stored.entry.at))
+            unread.append(RefusedPublication(stored.entry.id, 0, error.message, stored.entry.at))
         else:
             claims[claim.number].append((stored, claim))
     numbers = frozenset(claims)
-    refused: list[Refused] = []
+    refused: list[RefusedPublication] = []
     for number in sorted(claims, reverse=True):
         found, wrong = _choose_valid(reader, home, claims[number])
         refused += wrong
@@ -187,20 +187,22 @@ def succession(reader: LedgerReader, home: Home) -> Succession:
 
 def _choose_valid(
     reader: LedgerReader, home: Home, claims: Sequence[tuple[Stored, Announcement]]
-) -> tuple[Published | None, list[Refused]]:
+) -> tuple[Published | None, list[RefusedPublication]]:
     """Return the one publication of a number that holds, and what is wrong with the others."""
     held: dict[ContentId, Published] = {}
-    wrong: list[Refused] = []
+    wrong: list[RefusedPublication] = []
     for stored, claim in claims:
         try:
             found = load_publication(reader, home, claim)
             held[claim.publication_id] = replace(found, entry_id=stored.entry.id)
         except (ReplayError, InputError, ValueError) as error:
-            wrong.append(Refused(stored.entry.id, claim.number, str(error), stored.entry.at))
+            wrong.append(
+                RefusedPublication(stored.entry.id, claim.number, str(error), stored.entry.at)
+            )
     if len(held) > 1:
         # INVARIANT: two that were both signed under one number are no succession: neither counts.
         reason = "another publication has the same number"
-        both = (Refused(s.entry.id, c.number, reason, s.entry.at) for s, c in claims)
+        both = (RefusedPublication(s.entry.id, c.number, reason, s.entry.at) for s, c in claims)
         return None, [*wrong, *both]
     return next(iter(held.values()), None), wrong
 

@@ -23,7 +23,7 @@ from pointsman.storage.policies.action_written import (
 )
 
 
-class Asset(Struct, frozen=True, forbid_unknown_fields=True):
+class StageAsset(Struct, frozen=True, forbid_unknown_fields=True):
     """What a stage brings into being, for sensors of the type `asset_materialized`."""
 
     id: PlainName
@@ -43,7 +43,7 @@ class Stage(Struct, frozen=True, forbid_unknown_fields=True):
     decision: str | None = None
     next: PlainName | None = None
     allow_failure: bool = False
-    asset: Asset | None = None
+    asset: StageAsset | None = None
 
 
 class Workflow(Struct, frozen=True, forbid_unknown_fields=True):

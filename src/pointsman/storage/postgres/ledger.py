@@ -1,7 +1,8 @@
 """The rows of one chain in PostgreSQL.
 
-The chain's lease is a lock of the session that writes: whoever loses the connection loses the right
-to write, and takes it anew before anything else. The keys of the table make a fork impossible.
+The chain's lease is a lock of the session that writes: a writer that loses the connection loses the
+right to write, and takes it anew before anything else. The keys of the table make a fork
+impossible.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ class PostgresRows:
     ) -> None:
         """Make entries, what is attached to them and where they end durable, or none of it.
 
-        With a fence, its lease is locked until then: whoever takes it next sees what is appended,
-        and whoever took it before has it refused.
+        With a fence, its lease is locked until then: its next holder sees the appended entries,
+        and an earlier holder is refused.
         """
         bodies = [
             (entry.seq, place, body)

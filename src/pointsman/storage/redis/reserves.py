@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pointsman.errors import BudgetUnavailable, RedisUnavailable
 from pointsman.storage.redis.connection import lua, told_errors
-from pointsman.storage.reserves import Batch, Bound, Counted, Hold, Seed, Short, Unknown
+from pointsman.storage.reserves import AccountCount, Batch, Bound, Hold, Seed, Short, UnknownAccount
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -51,7 +51,7 @@ class RedisReserves:
         """The epoch this process has joined; empty while it has joined none."""
         return self._epoch
 
-    def reserve(self, hold: Hold, bounds: Sequence[Bound]) -> Short | Unknown | None:
+    def reserve(self, hold: Hold, bounds: Sequence[Bound]) -> Short | UnknownAccount | None:
         """Set money aside in all accounts or in none; twice the same hold is once."""
         argv: list[str | int] = [hold.id, _text(hold), hold.amount_microusd]
         for bound in bounds:
@@ -60,17 +60,17 @@ class RedisReserves:
         keys = [*map(epoch.account, hold.accounts)]
         word, *rest = cast("list[bytes | int]", self._run(epoch, "reserve", keys, argv))
         if word == b"unknown":
-            return Unknown(tuple(hold.accounts[int(place)] for place in rest))
+            return UnknownAccount(tuple(hold.accounts[int(place)] for place in rest))
         if word == b"short":
             return Short(int(rest[0]), int(rest[1]))
         return None
 
-    def read_counts(self, accounts: Sequence[str]) -> list[Counted | None]:
+    def read_counts(self, accounts: Sequence[str]) -> list[AccountCount | None]:
         """Return how accounts stand; None for those that are not counted yet."""
         epoch = self._join_epoch()
         keys = [*map(epoch.account, accounts)]
         found = cast("list[tuple[bytes, bytes]]", self._run(epoch, "look", keys, []))
-        return [Counted(int(spent), int(held)) if spent else None for spent, held in found]
+        return [AccountCount(int(spent), int(held)) if spent else None for spent, held in found]
 
     def seed(self, seed: Seed) -> bool:
         """Begin to count an account; False where the seed is older than what was counted since."""

@@ -77,7 +77,7 @@ class SqliteConnection(apsw.Connection):
     def tend(self, pages: int = LOG_PAGES) -> None:
         """Write the log back once so many pages went into it; from now on, at no other time.
 
-        SQLite itself would do so within a commit, while somebody waits for it, and would hide that
+        SQLite itself would do so within a commit, while a caller waits for it, and would hide that
         a sync failed and try again.
         """
         logged = self._count_logged()
@@ -192,8 +192,9 @@ def insert_rows(connection: Connection, sql: str, rows: Sequence[Sequence[Value]
 def put_rows(connection: Connection, sql: str, rows: Sequence[Sequence[Value]]) -> None:
     """Run an insert of one row with many.
 
-    Each step gives the interpreter's lock away and must win it back from whoever runs meanwhile: a
-    step a row, and others to begin and to commit, would cost more than the rows themselves.
+    Each step gives the interpreter's lock away and must win it back from the thread that runs
+    meanwhile: a step a row, and others to begin and to commit, would cost more than the rows
+    themselves.
     """
     for at in range(0, len(rows), MOST_ROWS):
         some = rows[at : at + MOST_ROWS]
@@ -225,9 +226,8 @@ def _prepare(connection: SqliteConnection, schema: str, sync: str) -> None:
 
 def _log_ahead(connection: SqliteConnection) -> None:
     """Have changes logged ahead of the database.
-
-    Whoever begins one beside another is told at once that it is locked, whatever the timeout: it
-    is tried again for as long.
+ A writer that begins one beside another is told at once that it is locked, whatever the timeout: it
+is tried again for as long.
     """
     end = time.monotonic() + BUSY_MS / 1_000
     while True:

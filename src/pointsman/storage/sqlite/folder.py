@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pointsman.storage.sqlite.ledger import Place, SqliteLedger
+from pointsman.storage.sqlite.ledger import SqliteLedger, WritePlace
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.writer.checkpoints import CheckpointFolders
 from pointsman.storage.writer.lease import Lease, first_free_lease
@@ -32,7 +32,7 @@ class SqliteFolder(Struct, frozen=True):
 
     def ledger(self, writer: str) -> SqliteLedger:
         """Take the chain `writer`, or `writer-2`, `writer-3`, … when others hold those before."""
-        place = Place(self.place("ledger"), self.path / "checkpoints")
+        place = WritePlace(self.place("ledger"), self.path / "checkpoints")
         return SqliteLedger(place, first_free_lease(self.path / "leases", writer))
 
     def lease(self, name: str, *, waits: bool = False) -> Lease:

@@ -28,7 +28,7 @@ CACHE_KIB = 4 * 1024
 """Little is enough: every index grows at its end."""
 
 
-class Place(Struct, frozen=True):
+class WritePlace(Struct, frozen=True):
     """Where a ledger's parts are, and how its database is opened."""
 
     database: Path
@@ -46,7 +46,7 @@ class Place(Struct, frozen=True):
 class SqliteLedger(Struct, frozen=True):
     """A ledger in SQLite, and sole right to write one of its chains."""
 
-    place: Place
+    place: WritePlace
     lease: Lease
 
     @property
@@ -68,7 +68,7 @@ class SqliteRows:
 
     _connection: SqliteConnection
 
-    def __init__(self, place: Place, chain: Chain) -> None:
+    def __init__(self, place: WritePlace, chain: Chain) -> None:
         self._place = place
         self._chain = chain
         self.checkpoints = CheckpointFolder(place.checkpoints, chain)

@@ -20,7 +20,7 @@ SCHEMA = "access.sql"
 T = TypeVar("T")
 
 
-class KeyRow(Struct, frozen=True):
+class StoredKey(Struct, frozen=True):
     """One key as it is stored; `changed` grows with every key that is made or ended."""
 
     id: str
@@ -55,11 +55,11 @@ class AccessStore:
         found = self._read(lambda connection: connection.version())
         return -1 if found is None else found
 
-    def changed_since(self, change: int) -> list[KeyRow]:
+    def changed_since(self, change: int) -> list[StoredKey]:
         """Return the keys that were made or ended after a change, the oldest change first."""
         return self._rows("changed_since", (change,))
 
-    def every_key(self) -> list[KeyRow]:
+    def every_key(self) -> list[StoredKey]:
         """Return every key, in the order they were made."""
         return self._rows("all_keys", ())
 
@@ -68,7 +68,7 @@ class AccessStore:
         found = self._read(lambda each: each.execute(SQL["admin_digest"]).fetchone())
         return bytes(found[0]) if found else None
 
-    def add(self, row: KeyRow) -> None:
+    def add(self, row: StoredKey) -> None:
         """Keep a new key."""
         self._write("add_key", [(row.id, row.digest, row.body)])
 
@@ -84,9 +84,9 @@ class AccessStore:
         """Keep the digest of the first admin token; False when there is one already."""
         return self._write("add_admin", [(digest,)]) > 0
 
-    def _rows(self, name: str, values: tuple[int, ...]) -> list[KeyRow]:
+    def _rows(self, name: str, values: tuple[int, ...]) -> list[StoredKey]:
         found = self._read(lambda connection: [*connection.execute(SQL[name], values)])
-        return [KeyRow(*row) for row in found or ()]
+        return [StoredKey(*row) for row in found or ()]
 
     def _read(self, work: Callable[[Connection], T]) -> T | None:
         """Look at the database; nothing where there is none yet."""

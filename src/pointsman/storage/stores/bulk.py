@@ -1,6 +1,6 @@
 """Bulk work as tables: what was asked for, its ranges, and the part of each that is done.
 
-Parts are kept as they were given; what they mean is the business of whoever does the work.
+Parts are kept as they were given; their meaning is the business of the worker.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class BulkRange(Struct, frozen=True):
     end: int
 
 
-class Asked(Struct, frozen=True):
+class BulkRequest(Struct, frozen=True):
     """Some work as it was asked for; `given` are its parameters, as JSON."""
 
     id: str
@@ -45,7 +45,7 @@ class Asked(Struct, frozen=True):
     at: Instant
 
 
-class Ended(Struct, frozen=True):
+class EndedRange(Struct, frozen=True):
     """What came of some work; `found` is JSON."""
 
     state: State
@@ -97,7 +97,7 @@ class BulkStore:
         with self._lock:
             self._connection.close()
 
-    def begin(self, asked: Asked, ranges: Sequence[BulkRange]) -> None:
+    def begin(self, asked: BulkRequest, ranges: Sequence[BulkRange]) -> None:
         """Write down some work and its ranges, all or nothing."""
         job = (asked.id, asked.kind, asked.given, asked.at, b"")
         rows = [(asked.id, r.place, r.chain, r.number, r.first, r.end) for r in ranges]
@@ -160,7 +160,7 @@ class BulkStore:
         """Return what stands in the way."""
         return [TroubleRow(*row) for row in self._rows("read_troubles", job, MOST_TROUBLES)]
 
-    def end(self, job: str, at: Instant, ended: Ended) -> bool:
+    def end(self, job: str, at: Instant, ended: EndedRange) -> bool:
         """Write down what came of some work; False where it was at its end before."""
         clean = None if ended.is_clean is None else int(ended.is_clean)
         return self._change("end_job", ended.state, at, clean, ended.told, ended.found, job)

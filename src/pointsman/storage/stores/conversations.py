@@ -33,7 +33,7 @@ _Value = str | int | bytes | None
 _Write = tuple[str, tuple[_Value, ...]]
 
 
-class SessionRow(Struct, frozen=True):
+class StoredSession(Struct, frozen=True):
     """A session; those of workers name their planner's."""
 
     id: str
@@ -47,7 +47,7 @@ class SessionRow(Struct, frozen=True):
     ended_at: Instant | None
 
 
-class TurnRow(Struct, frozen=True):
+class StoredTurn(Struct, frozen=True):
     """A turn: what took it, what it cost, what it looked like, what was thought of it."""
 
     id: str
@@ -110,7 +110,7 @@ class ConversationStore:
             "conversations", self._commit
         )
 
-    def begin(self, row: SessionRow) -> Future[None]:
+    def begin(self, row: StoredSession) -> Future[None]:
         """Keep a new session."""
         values = (row.id, row.parent_session_id, row.parent_tool_use_id, row.workspace)
         more = (row.privacy, row.sticky_model, row.started_at, row.started_at)
@@ -124,7 +124,7 @@ class ConversationStore:
         """Close a session, or open it again."""
         return self._submit("end", ended_at, at, session_id)
 
-    def begin_turn(self, row: TurnRow) -> Future[None]:
+    def begin_turn(self, row: StoredTurn) -> Future[None]:
         """Keep a turn that begins."""
         self._submit("touch", row.started_at, row.session_id)
         values = (row.id, row.session_id, row.decision_id, row.model, row.started_at)
@@ -180,24 +180,24 @@ class ConversationStore:
             connection.scrub()
         return count
 
-    def session(self, session_id: str) -> SessionRow | None:
+    def session(self, session_id: str) -> StoredSession | None:
         """Return a session."""
         rows = self._rows("session", session_id)
         return _session(rows[0]) if rows else None
 
-    def sessions(self, most: int = 100) -> list[SessionRow]:
+    def sessions(self, most: int = 100) -> list[StoredSession]:
         """Return the sessions of users, the one with the latest turn first."""
         return [_session(each) for each in self._rows("sessions", most)]
 
-    def workers(self, session_id: str) -> list[SessionRow]:
+    def workers(self, session_id: str) -> list[StoredSession]:
         """Return the workers of a session, in the order they began."""
         return [_session(each) for each in self._rows("workers", session_id)]
 
-    def turns(self, session_id: str) -> list[TurnRow]:
+    def turns(self, session_id: str) -> list[StoredTurn]:
         """Return the turns of a session, in their order."""
         return [_turn(each) for each in self._rows("turns", session_id)]
 
-    def turn(self, turn_id: str) -> TurnRow | None:
+    def turn(self, turn_id: str) -> StoredTurn | None:
         """Return a turn."""
         rows = self._rows("turn", turn_id)
         return _turn(rows[0]) if rows else None
@@ -235,11 +235,11 @@ class ConversationStore:
             self._connection.execute(_SQL[name], values)
 
 
-def _session(row: tuple[object, ...]) -> SessionRow:
-    return SessionRow(*row)  # type: ignore[arg-type] # STRICT tables fix the types
+def _session(row: tuple[object, ...]) -> StoredSession:
+    return StoredSession(*row)  # type: ignore[arg-type] # STRICT tables fix the types
 
 
-def _turn(row: tuple[object, ...]) -> TurnRow:
+def _turn(row: tuple[object, ...]) -> StoredTurn:
     values = [*row]
     values[13], values[15] = bool(row[13]), bool(row[15])
-    return TurnRow(*values)  # type: ignore[arg-type] # STRICT tables fix the types
+    return StoredTurn(*values)  # type: ignore[arg-type] # STRICT tables fix the types

@@ -1,6 +1,6 @@
 """Semantic memory on disk: namespaces of keys, every version kept with where it came from.
 
-Written by the effector of an executed request and by nobody else; a version, once there, stays. A
+Written by the effector of an executed request alone; a version, once there, stays. A
 request writes once: told again, it gives back what it wrote.
 """
 

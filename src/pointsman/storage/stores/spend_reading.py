@@ -22,7 +22,7 @@ class Total(Struct, frozen=True):
     amounts: SpendAmounts
 
 
-class Asked(Struct, frozen=True):
+class SpendQuery(Struct, frozen=True):
     """Which calls to add up: of one session or key or all, from one day up to another."""
 
     session_id: str | None = None
@@ -43,7 +43,7 @@ class SpendReader:
         """Let go of the database."""
         self._connection.close()
 
-    def totals(self, by: By, asked: Asked = Asked()) -> list[Total]:  # noqa: B008 - frozen
+    def totals(self, by: By, asked: SpendQuery = SpendQuery()) -> list[Total]:  # noqa: B008 - frozen
         """Return sums in the order of what they are by; a day counts from 1970."""
         bound = {
             "by": by,

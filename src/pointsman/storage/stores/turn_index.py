@@ -146,7 +146,7 @@ class RuleHits(Struct, frozen=True):
     last: Instant
 
 
-class Bucket(Struct, frozen=True):
+class TimeBucket(Struct, frozen=True):
     """The turns of five minutes that went to one model."""
 
     start: Instant
@@ -234,10 +234,10 @@ class TurnIndex:
         """Return how often each rule chose."""
         return [RuleHits(*row) for row in self._rows("rule_hits", ())]  # type: ignore[arg-type] # STRICT tables
 
-    def buckets(self, since: Instant) -> list[Bucket]:
+    def buckets(self, since: Instant) -> list[TimeBucket]:
         """Return counts over time from an instant on."""
         rows = self._rows("buckets_since", (since // BUCKET,))
-        return [Bucket(Instant(int(row[0]) * BUCKET), *row[1:]) for row in rows]  # type: ignore[call-overload,arg-type] # STRICT tables
+        return [TimeBucket(Instant(int(row[0]) * BUCKET), *row[1:]) for row in rows]  # type: ignore[call-overload,arg-type] # STRICT tables
 
     def values(self) -> list[FilterValue]:
         """Return the values that filters can have."""

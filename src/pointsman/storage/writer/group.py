@@ -103,7 +103,7 @@ class State(IntEnum):
     ENDED = auto()
 
 
-class Event(IntEnum):
+class WriterEvent(IntEnum):
     """What moves the writer from state to state."""
 
     SLEEP = auto()
@@ -120,17 +120,20 @@ class Event(IntEnum):
 _WAITS: Final = (State.IDLE, State.DOZING, State.LINGERING)
 _RINGABLE: Final = frozenset({*_WAITS, State.DEFERRED, State.INLINE})
 
-TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
-    (State.WORKING, Event.SLEEP): State.IDLE,
-    (State.WORKING, Event.DOZE): State.DOZING,
-    (State.WORKING, Event.LINGER): State.LINGERING,
-    **{(state, Event.DEFER): State.DEFERRED for state in _WAITS},
-    (State.DEFERRED, Event.START_INLINE): State.INLINE,
-    (State.INLINE, Event.END_INLINE): State.DOZING,
-    **{(state, Event.RING): State.WOKEN for state in State if state in _RINGABLE},
-    **{(state, Event.WAKE): State.WORKING for state in (*_WAITS, State.DEFERRED, State.INLINE)},
-    (State.WOKEN, Event.WAKE): State.WORKING,
-    (State.WORKING, Event.END): State.ENDED,
+TRANSITIONS: Final[dict[tuple[State, WriterEvent], State]] = {
+    (State.WORKING, WriterEvent.SLEEP): State.IDLE,
+    (State.WORKING, WriterEvent.DOZE): State.DOZING,
+    (State.WORKING, WriterEvent.LINGER): State.LINGERING,
+    **{(state, WriterEvent.DEFER): State.DEFERRED for state in _WAITS},
+    (State.DEFERRED, WriterEvent.START_INLINE): State.INLINE,
+    (State.INLINE, WriterEvent.END_INLINE): State.DOZING,
+    **{(state, WriterEvent.RING): State.WOKEN for state in State if state in _RINGABLE},
+    **{
+        (state, WriterEvent.WAKE): State.WORKING
+        for state in (*_WAITS, State.DEFERRED, State.INLINE)
+    },
+    (State.WOKEN, WriterEvent.WAKE): State.WORKING,
+    (State.WORKING, WriterEvent.END): State.ENDED,
 }
 
 
@@ -237,7 +240,7 @@ class GroupCommit(Generic[T, P, R]):
             elif self._state in _WAITS:
                 is_deferred = self._state is not State.LINGERING or self._waiters >= self._enough
                 if is_deferred:
-                    self._move(Event.DEFER)
+                    self._move(WriterEvent.DEFER)
         if is_deferred:
             # Not under the lock: on any other thread than the loop's it starts here and now.
             policy.defer(self._start_commit)
@@ -248,7 +251,7 @@ class GroupCommit(Generic[T, P, R]):
             self._enqueue(item, None)
             is_idle = self._state is State.IDLE
             if is_idle:
-                self._move(Event.DEFER)
+                self._move(WriterEvent.DEFER)
         if is_idle:
             self._policy.defer(self._ring_deferred)
 
@@ -316,14 +319,14 @@ class GroupCommit(Generic[T, P, R]):
         self._waiting.append((item, waiter))
         self.submitted_count += 1
 
-    def _move(self, event: Event) -> None:
+    def _move(self, event: WriterEvent) -> None:
         """Change the state; the caller holds the lock."""
         self._state = TRANSITIONS[self._state, event]
 
     def _ring(self) -> None:
         """Wake the thread if it sleeps; the caller holds the lock."""
         if self._state in _RINGABLE:
-            self._move(Event.RING)
+            self._move(WriterEvent.RING)
             self._bell.put(None)
 
     def _ring_deferred(self) -> None:
@@ -343,7 +346,7 @@ class GroupCommit(Generic[T, P, R]):
             ):
                 self._ring()
                 return
-            self._move(Event.START_INLINE)
+            self._move(WriterEvent.START_INLINE)
         try:
             self._commit_next()
         finally:
@@ -357,7 +360,7 @@ class GroupCommit(Generic[T, P, R]):
             if self._is_long_sleep or self._waiters or self._prepared is not None:
                 self._ring()  # for housekeeping, and for items that came meanwhile
             else:
-                self._move(Event.END_INLINE)
+                self._move(WriterEvent.END_INLINE)
 
     def _run(self) -> None:
         try:
@@ -366,7 +369,7 @@ class GroupCommit(Generic[T, P, R]):
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
             reason = f"writing ended: {type(error).__name__}: {error}"
         with self._preparing, self._lock:
-            self._move(Event.END)
+            self._move(WriterEvent.END)
             self._closed_reason = reason or self._closed_reason
             left, self._waiting = self._waiting, deque()
             prepared = self._pop_prepared()
@@ -401,21 +404,21 @@ class GroupCommit(Generic[T, P, R]):
             due = FIRE_AND_FORGET_DELAY_S if due is None else min(due, FIRE_AND_FORGET_DELAY_S)
         else:
             is_long = due is None or due > FIRE_AND_FORGET_DELAY_S
-        self._sleep(Event.SLEEP if is_long else Event.DOZE, 1, due)
+        self._sleep(WriterEvent.SLEEP if is_long else WriterEvent.DOZE, 1, due)
         if 0 < self._waiters < self._enough:
-            self._sleep(Event.LINGER, self._enough, LINGER_S)
+            self._sleep(WriterEvent.LINGER, self._enough, LINGER_S)
 
-    def _sleep(self, how: Event, waiters: int, seconds: float | None) -> None:
+    def _sleep(self, how: WriterEvent, waiters: int, seconds: float | None) -> None:
         """Sleep until so many waiters are there or a group is prepared, but no longer than this."""
         with self._lock:
             if self._waiters >= waiters or self._prepared is not None or self._closed_reason:
                 return
-            self._is_long_sleep = how is Event.SLEEP
+            self._is_long_sleep = how is WriterEvent.SLEEP
             self._move(how)
         with suppress(Empty):
             self._bell.get(timeout=seconds)
         with self._lock:
-            self._move(Event.WAKE)
+            self._move(WriterEvent.WAKE)
 
     def _commit_next(self) -> _Group[P] | None:
         """Commit the next group, if there is one; the caller holds the right to commit."""

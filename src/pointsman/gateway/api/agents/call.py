@@ -1,7 +1,7 @@
-"""One call of an agents' route: who asks, in which trace, what of it they may see, how it is told.
+"""One call of an agents' route: its caller, its trace, what of it they may see, how it is told.
 
-Every call leaves an entry in the ledger before it is answered, also one that is refused; whoever
-cannot say who they are leaves none, or anybody could fill the disk.
+Every call leaves an entry in the ledger before it is answered, also one that is refused; a caller
+who cannot say who they are leaves none, or anybody could fill the disk.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ from typing import Final
 from pointsman.errors import BudgetUnavailable, LedgerError
 from pointsman.storage.postgres.shared.pool import Pool
 from pointsman.storage.reserves import (
+    AccountCount,
     AccountRow,
     Batch,
     Bound,
-    Counted,
     Hold,
     Seed,
     Short,
-    Unknown,
+    UnknownAccount,
 )
 from pointsman.storage.stores.spend import SpendAmounts, SpendKey
 
@@ -65,7 +65,7 @@ class PostgresReserves:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def reserve(self, hold: Hold, bounds: Sequence[Bound]) -> Short | Unknown | None:
+    def reserve(self, hold: Hold, bounds: Sequence[Bound]) -> Short | UnknownAccount | None:
         """Set money aside in all accounts or in none; twice the same hold is once."""
         bounded = [each.account for each in bounds]
         limits = [each.limit_microusd for each in bounds]
@@ -77,17 +77,17 @@ class PostgresReserves:
             raise BudgetUnavailable(error.message) from error
         word, place, room = rows[0]
         if word == "unknown":
-            return Unknown(tuple(bounded[at] for _, at, _ in rows))
+            return UnknownAccount(tuple(bounded[at] for _, at, _ in rows))
         return Short(place, room) if word == "short" else None
 
-    def read_counts(self, accounts: Sequence[str]) -> list[Counted | None]:
+    def read_counts(self, accounts: Sequence[str]) -> list[AccountCount | None]:
         """Return how accounts stand; None for those that are not counted yet."""
         try:
             with self._pool.lent() as raw:
                 rows = raw.execute(_COUNTED, ([*accounts],)).fetchall()
         except LedgerError as error:
             raise BudgetUnavailable(error.message) from error
-        found = {name: Counted(settled, reserved) for name, settled, reserved in rows}
+        found = {name: AccountCount(settled, reserved) for name, settled, reserved in rows}
         return [found.get(name) for name in accounts]
 
     def begin(self, account: AccountRow) -> None:
@@ -141,7 +141,7 @@ class PostgresReserves:
     def fold(self, batch: Batch, sums: Mapping[SpendKey, SpendAmounts]) -> int:
         """Add what a chain says was spent, once; gives the mark the chain had before.
 
-        Nothing is added where that is not the batch's first entry: somebody else was quicker.
+        Nothing is added where that is not the batch's first entry: another replica was quicker.
         """
         costs: dict[str, int] = {}
         for each in batch.ended:

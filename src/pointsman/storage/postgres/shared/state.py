@@ -8,7 +8,7 @@ from typing import Final
 from pointsman.kernel.instant import Instant
 from pointsman.storage.postgres.connection import lock_key
 from pointsman.storage.postgres.shared.pool import Pool
-from pointsman.storage.sharing import Ahead, Beat, Event, Peer, WaitingTurn
+from pointsman.storage.sharing import Beat, Event, LookAhead, Peer, WaitingTurn
 
 EVENTS_KEPT: Final = "1 hour"
 """Longer than anything that happened bears on whether a provider is out."""
@@ -105,14 +105,14 @@ class SharedState:
             row = raw.execute(_NOW).fetchone()
         return 0 if row is None else int(row[0])
 
-    def ahead(self, session_id: str) -> Ahead:
+    def ahead(self, session_id: str) -> LookAhead:
         """Return what all replicas know of a session, as it is now."""
         with self._pool.lent() as raw:
             row = raw.execute(_AHEAD, {"session": session_id}).fetchone()
         if row is None:
-            return Ahead("", None)
+            return LookAhead("", None)
         pinned, *turn = row
-        return Ahead(pinned or "", None if turn[0] is None else WaitingTurn(*turn))
+        return LookAhead(pinned or "", None if turn[0] is None else WaitingTurn(*turn))
 
     def hold_turn(self, session_id: str, turn: WaitingTurn, at: Instant) -> None:
         """Remember the model of a turn that waits for a tool; durable when this returns."""

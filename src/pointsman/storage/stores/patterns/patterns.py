@@ -49,10 +49,10 @@ from pointsman.storage.stores.patterns.writing import (
     Caps,
     Imported,
     ImportRow,
+    PatternVerdict,
     Recorded,
     Sample,
     ScoreUpdate,
-    Verdict,
     Writing,
 )
 from pointsman.turns.learning.evidence import Evidence
@@ -74,7 +74,7 @@ MIN_EVAL_CONFIDENCE = Billionths(500_000_000)
 """Verdicts that are less sure than this are remembered, but count for nothing."""
 
 
-class Found(Struct, frozen=True):
+class FoundRows(Struct, frozen=True):
     """The nearest rows, or none and the reason why they could not be read."""
 
     rows: tuple[PatternRow, ...]
@@ -140,7 +140,7 @@ class PatternStore:
             if not ZERO <= value <= ONE:
                 raise InputError(f"the {name} of `{eval_id}` is not between 0 and 1")
         is_sure = confidence >= MIN_EVAL_CONFIDENCE
-        verdict = Verdict(turn_id, score, eval_id, is_sure)
+        verdict = PatternVerdict(turn_id, score, eval_id, is_sure)
         return self._write(lambda writing: writing.score(verdict))
 
     def import_rows(self, rows: Sequence[ImportRow], at: Instant) -> Imported:
@@ -176,15 +176,15 @@ class PatternStore:
         """Return the k nearest rows of outcomes in their order; none where they cannot be read."""
         return self.find_rows(fingerprint, vector, k).rows
 
-    def find_rows(self, fingerprint: Fingerprint, vector: bytes, k: int) -> Found:
+    def find_rows(self, fingerprint: Fingerprint, vector: bytes, k: int) -> FoundRows:
         """Return the k nearest rows, or why there are none. Never raises: a turn must not fail."""
         try:
             with self._reading() as connection:
                 if connection is None:
-                    return Found((), "no pattern is recorded yet")
-                return Found(self._rows(connection, fingerprint, vector, k))
+                    return FoundRows((), "no pattern is recorded yet")
+                return FoundRows(self._rows(connection, fingerprint, vector, k))
         except PointsmanError as error:
-            return Found((), f"the pattern store cannot be read: {error}")
+            return FoundRows((), f"the pattern store cannot be read: {error}")
 
     def evidence(
         self, fingerprint: Fingerprint, vector: bytes, k: int = 0, target: Target | None = None

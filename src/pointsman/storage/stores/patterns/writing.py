@@ -93,7 +93,7 @@ class Sample(Struct, frozen=True):
     at: Instant
 
 
-class Verdict(Struct, frozen=True):
+class PatternVerdict(Struct, frozen=True):
     """The rating of a turn."""
 
     turn: str
@@ -140,7 +140,7 @@ class Writing:
             evicted=evicted,
         )
 
-    def score(self, verdict: Verdict) -> ScoreUpdate:
+    def score(self, verdict: PatternVerdict) -> ScoreUpdate:
         """Put a verdict in the place of the one before it."""
         found = self._get("find_turn", verdict.turn)
         if found is None:
