@@ -127,7 +127,7 @@ def _rooms(tell: Teller) -> None:
     job = tell("agents", "decide", "--request", "-", given='{"query_text": "what is it"}')
     assert (job["selected_agent"], job["ordered_candidates"][0]["final_score"]) == (
         "agent:a",
-        0.6315,
+        0.3849,
     )
     assert tell("agents", "why", job["job_id"])["decision_id"] == job["decision_id"]
     branch = tell("decision", "evaluate", "gate", "--input", '{"score": 90}', "--workflow-id", "w")

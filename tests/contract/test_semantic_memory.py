@@ -146,4 +146,4 @@ def test_only_the_effector_writes() -> None:
 
 def test_the_reader_has_no_way_to_write() -> None:
     public = {name for name in vars(SemanticMemory) if not name.startswith("_")}
-    assert public == {"close", "get", "history", "listed", "every_version", "snapshot_id"}
+    assert public == {"close", "get", "history", "list_namespace", "every_version", "snapshot_id"}

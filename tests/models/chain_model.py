@@ -229,19 +229,18 @@ class _Chain:
         return next((code for code, failed in vetoes if failed), None)
 
     def _is_over_budget(self, entry: Plain, model: str) -> bool:
-        """A price nobody knows may overdraw any budget; what is free overdraws none."""
+        """A price that is not known may overdraw any budget; a free call overdraws none."""
         left = [exact(each["left_usd"], 6) for each in self.facts.get("budgets", [])]
         price = entry.get("price") or ({"input": 0} if entry["location"] == "local" else None)
         if not left or price is None:
             return bool(left)
-        if not any(exact(price.get(kind, 0), 6) for kind in ("input", "output")):
-            return False
         # The longest answer: as asked for, at most as the model can, else 4,096 tokens.
         answer = self.facts.get("max_output_tokens") or 4096
         answer = min(answer, entry.get("capabilities", {}).get("max_output_tokens", answer))
-        dollars = exact(price["input"], 6) * tokens(self.facts, model)
+        rate = max(exact(price.get(kind, 0), 6) for kind in ("input", "cache_write"))
+        dollars = rate * tokens(self.facts, model)
         cost = exact((dollars + exact(price.get("output", 0), 6) * answer) / 10**6, 6)
-        return any(each <= 0 or cost > each for each in left)
+        return cost > 0 and any(cost > each for each in left)
 
     def _said(self, policy: str, candidate: str | None, rule: str | None = None) -> Plain:
         failure = None if candidate is None else self._failure(candidate)
