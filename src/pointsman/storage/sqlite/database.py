@@ -226,8 +226,9 @@ def _prepare(connection: SqliteConnection, schema: str, sync: str) -> None:
 
 def _log_ahead(connection: SqliteConnection) -> None:
     """Have changes logged ahead of the database.
-     A writer that begins one beside another is told at once that it is locked, whatever the timeout: it
-    is tried again for as long.
+
+    A writer that begins one beside another is told at once that it is locked, whatever the
+    timeout: it is tried again for as long.
     """
     end = time.monotonic() + BUSY_MS / 1_000
     while True:
