@@ -85,7 +85,7 @@ def test_another_process_that_writes_is_noticed(store, tmp_path):
     other.update_score("t0", Billionths(0), ONE, "later")
     expected = other.evidence(Fingerprint(), vector)
     assert store.evidence(Fingerprint(), vector) == expected
-    other.delete(other.listed()[0].fingerprint_id)
+    other.delete(other.summaries()[0].fingerprint_id)
     assert (
         store.evidence(Fingerprint(), vector).evidence
         == other.evidence(Fingerprint(), vector).evidence

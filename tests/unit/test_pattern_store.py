@@ -124,9 +124,9 @@ def test_the_most_similar_text_comes_first(store):
 
 
 def test_nothing_recorded_finds_nothing_and_makes_no_file(store, path):
-    found = store.found(PLAIN, b"", 10)
+    found = store.find_rows(PLAIN, b"", 10)
     assert (found.rows, found.reason) == ((), "no pattern is recorded yet")
-    assert store.listed() == store.report() == []
+    assert store.summaries() == store.report() == []
     with pytest.raises(NotFound):
         store.show("abc")
     assert not path.exists()
@@ -153,7 +153,7 @@ def test_what_another_process_records_is_found(store, path):
 
 def test_damaged_file_gives_no_rows_and_a_reason(store, path):
     path.write_bytes(b"not a database" * 100)
-    found = store.found(PLAIN, b"", 10)
+    found = store.find_rows(PLAIN, b"", 10)
     assert found.rows == ()
     assert "the pattern store cannot be read" in found.reason
     with pytest.raises(LedgerUnavailable, match="cannot be written now"):
@@ -173,11 +173,11 @@ def test_damaged_file_gives_no_rows_and_a_reason(store, path):
 )
 def test_changed_table_gives_no_rows_and_a_reason(store, path, change):
     store.turn("t1", text="hello")
-    assert store.found(PLAIN, b"", 10).reason == ""
+    assert store.find_rows(PLAIN, b"", 10).reason == ""
     connection = apsw.Connection(str(path))
     connection.execute(change)
     connection.close()
-    found = store.found(PLAIN, b"", 10)
+    found = store.find_rows(PLAIN, b"", 10)
     assert found.rows == ()
     assert "the pattern store cannot be read" in found.reason
 
@@ -280,8 +280,8 @@ def test_show_and_report_tell_the_sums(store):
         billionths("0.6"),
     )
     assert (second.model, second.fingerprints, second.mean_success) == ("p:b", 1, None)
-    assert {each.models for each in store.listed()} == {("p:a",), ("p:b",)}
-    assert len(store.listed(1)) == 1
+    assert {each.models for each in store.summaries()} == {("p:a",), ("p:b",)}
+    assert len(store.summaries(1)) == 1
 
 
 def an_import(name, success="0.5", samples=4):

@@ -7,6 +7,7 @@ counted by their parts: a terminal that joins them shows less than was counted, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 from unicodedata import category, east_asian_width
 
@@ -75,15 +76,11 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _fitting_length(text: str, room: int) -> int:
-    """Return how many letters of a text fit in some columns, each with the marks that follow it."""
-    used = length = 0
-    for index, width in enumerate(_widths(text)):
-        used += width
-        if used > room:
-            # A selector makes the letter before it wider: neither fits without the other.
-            return length - 1 if text[index] == _EMOJI_SELECTOR else length
-        length = index + 1
-    return length
+    """Return how many letters of a text that is too wide fit, each with the marks that follow it."""
+    ends = accumulate(_widths(text))
+    length = next(index for index, end in enumerate(ends) if end > room)
+    # A selector makes the letter before it wider: neither fits without the other.
+    return length - 1 if text[length] == _EMOJI_SELECTOR else length
 
 
 def _widths(text: str) -> Iterator[int]:
