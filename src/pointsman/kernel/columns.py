@@ -76,7 +76,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _fitting_length(text: str, room: int) -> int:
-    """Return how many letters of a text that is too wide fit, each with the marks that follow it."""
+    """Return how many letters of a text that is too wide fit, each with the marks behind it."""
     ends = accumulate(_widths(text))
     length = next(index for index, end in enumerate(ends) if end > room)
     # A selector makes the letter before it wider: neither fits without the other.
