@@ -88,7 +88,7 @@ class TickMemory:
         first = tick - self._limits.promotion_window
         ticks = [each for each in item.reference_ticks if each > first]
         # The time to live is not refreshed: a reference keeps nothing alive by itself.
-        self.wm[index] = _item(item, item.ttl_ticks, count, (*ticks, tick))
+        self.wm[index] = _rebuild_item(item, item.ttl_ticks, count, (*ticks, tick))
         self._journal.note("wm_referenced", item.wm_id, why, f"references {count}")
 
     def _refer_consolidated(self, index: int, why: Why) -> None:
@@ -167,7 +167,9 @@ def age_items(wm: Sequence[WmItem], began: Instant, journal: Journal) -> tuple[W
         if item.created_at >= began:
             kept.append(item)
         elif item.ttl_ticks > 1:
-            kept.append(_item(item, item.ttl_ticks - 1, item.references, item.reference_ticks))
+            kept.append(
+                _rebuild_item(item, item.ttl_ticks - 1, item.references, item.reference_ticks)
+            )
         else:
             journal.note("wm_expired", item.wm_id, Why.TTL_RAN_OUT)
     return tuple(kept)
@@ -186,7 +188,7 @@ def _to_cwm_item(item: WmItem, tick: int, limits: Constants) -> CwmItem:
     )
 
 
-def _item(item: WmItem, ttl_ticks: int, references: int, ticks: tuple[int, ...]) -> WmItem:
+def _rebuild_item(item: WmItem, ttl_ticks: int, references: int, ticks: tuple[int, ...]) -> WmItem:
     # Spelled out: `structs.replace` takes four times as long, and every tick touches every item.
     return WmItem(
         item.wm_id,

@@ -111,7 +111,7 @@ def kind_of(value: object) -> Kind:
 
 
 def boolean(value: object) -> bool:
-    """Return a truth value, and nothing else for one."""
+    """Return the value if it is true or false; raise that it is neither."""
     if value is True or value is False:
         return value
     raise NotKnown(f"{NAMES[kind_of(value)]} is not true or false")
