@@ -79,6 +79,7 @@ def test_an_agents_turn_is_decided_called_and_charged_like_a_chats(tmp_path: Pat
     )
     assert paid == other_paid
     assert first["spent"]["cost_microusd"] == 285
+    assert first["request_id"] == second["request_id"] == "req_1"
     facts, other = (facts_of(tmp_path, each.first.decision_id) for each in (of_agent, of_chat))
     assert facts.message == other.message
     assert facts.has_system_prompt is other.has_system_prompt is True

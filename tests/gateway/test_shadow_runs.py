@@ -55,6 +55,7 @@ def test_a_turn_is_run_again_in_the_background_and_both_runs_are_counted(
         assert len(store.summaries()) == 1
     (again,) = live.entries(SHADOW)
     assert again.ref == told.headers["x-pointsman-turn"]
+    assert [each["request_id"] for each in live.outcomes(2)] == ["req_1", "req_1"]
     (entry,) = live.entries("event.turn.shadowed")
     event = SHADOW_RUN_FORM.decode(entry.payload)
     assert (event.decision_id, event.model, event.served_model) == (
