@@ -7,11 +7,11 @@ DEMO := build/demo-home
 
 .PHONY: help env envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs public-names word-counts trace-turn lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
-        campaign-differential campaign-properties campaign-egress campaign-expressions campaign-gateway-crash \
-        campaign-gateway-memory campaign-gateway-slow campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
-        campaign-agreement campaign-postgres-crash campaign-replicas campaign-bulk-replay \
+        campaign-differential campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
+        campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
+        campaign-agreement campaign-attack campaign-home-budgets campaign-postgres-crash campaign-replicas campaign-bulk-replay \
         bench-brainstate bench-agents bench-quality bench-dashboard web screenshots \
-        bench-placement bench-branches bench-detection bench-gateway bench-outcomes bench-versions clean
+        bench-agents-traffic bench-placement bench-branches bench-detection bench-gateway bench-streams bench-outcomes bench-versions clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
@@ -99,6 +99,8 @@ public-names: env ## add new public names to their list; DROP=1 also removes the
 
 bench: bench-ledger bench-decide bench-placement ## every measurement, as ratios in one run; writes bench/results
 
+bench-streams: env ## live streams of 60 events a second: CPU an event, delay, first byte
+	$(BIN)/python bench/streams.py
 bench-decide: env ## a turn's decision: percentiles, hostile text, growth with the rules
 	$(BIN)/python bench/decide.py
 
@@ -123,6 +125,9 @@ bench-detection: env ## personal data and secrets against presidio and bc-detect
 bench-gateway: env ## our gateway against LiteLLM, Portkey, TensorZero, vllm-router, sglang-router
 	$(BIN)/python bench/gateway.py
 
+bench-agents-traffic: env ## agents' own traffic: 20 KB to 1 MB with tools and histories, against the peers
+	$(BIN)/python bench/agents_traffic.py $(if $(NOTE),--note "$(NOTE)")
+
 bench-outcomes: env ## the table of outcomes against LiteLLM and Portkey, on the same scripted upstreams
 	PYTHONPATH=. $(BIN)/python bench/outcomes.py
 
@@ -145,14 +150,24 @@ campaign-differential: env ## the chain against a naive model on 200,000 turns
 	$(BIN)/python -m campaigns.differential
 campaign-egress: env ## nothing that must stay leaves, over 100,000 random conversations
 	$(BIN)/python -m campaigns.egress
+campaign-erasure: env ## erased texts leave no byte in any file
+	$(BIN)/python -m campaigns.erasure
 campaign-agreement: env ## 10,000 mixed calls: ledger, metrics, cost and budgets agree
 	$(BIN)/python -m campaigns.agreement
+campaign-home-budgets: env ## 16 gateways on one home, one budget, 100 rounds
+	$(BIN)/python -m campaigns.home_budgets
+campaign-attack: env ## every route under 25 kinds of caller
+	$(BIN)/python -m campaigns.attack
 campaign-gateway-crash: env ## kill the gateway at marked points: no answer without its decision
 	$(BIN)/python -m campaigns.gateway_crash
 campaign-gateway-memory: env ## memory stays flat over 200,000 requests
 	$(BIN)/python -m campaigns.gateway_memory
 campaign-gateway-slow: env ## 10,000 slow clients are held off
 	$(BIN)/python -m campaigns.gateway_slow
+campaign-raw-http: env ## raw HTTP of every odd kind is read in one way, or refused
+	$(BIN)/python -m campaigns.raw_http
+campaign-keyless-memory: env ## 32 MB on each of 2,000 connections without a key: memory stays low
+	$(BIN)/python -m campaigns.keyless_memory
 campaign-agents: env ## the choice of an agent against a naive model on 200,000 jobs
 	$(BIN)/python -m campaigns.agents
 campaign-brainstate: env ## 10,000 jobs' minds replayed byte for byte
@@ -171,6 +186,8 @@ campaign-approvals: env ## 10,000 interleavings of votes, expiry, execution and 
 	$(BIN)/python -m campaigns.approvals
 campaign-expressions: env ## expressions against a naive model and zen-engine
 	$(BIN)/python -m campaigns.expressions
+campaign-expression-attack: env ## 130 hostile expressions, each in six places: nothing is reached
+	$(BIN)/python -m campaigns.expression_attack
 campaign-properties: env ## the properties of the chain on 10,000 examples each
 	$(BIN)/python -m campaigns.properties
 

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
+from msgspec import Raw
 from tests.gateway.house import running, write_home
 
-from pointsman.access.spent import Spent
+from pointsman.access.book import Spent
 from pointsman.app import Pointsman
-from pointsman.calls.services import CallEnd, outcome_of
+from pointsman.calls.call_end import END_FORM, CallEnd
 from pointsman.kernel.number import MicroUsd
-from pointsman.kernel.record import Aside, Names, outcome_draft
+from pointsman.kernel.record import Aside, Names, OutcomeRecord, outcome_draft
 from pointsman.recording.placing import PlacedTurn
 from pointsman.recording.ruling import decide_turn, policies_in_force
 from pointsman.recording.waiting import BlockingWaiter
@@ -72,7 +73,7 @@ def record_turns(home: Path, many: int) -> float:
     began = time.perf_counter()
     with Pointsman(home) as pointsman:
         in_force, waits = pointsman.in_force(), BlockingWaiter()
-        policies, desk = policies_in_force(in_force), pointsman.desk
+        policies, decision_recorder = policies_in_force(in_force), pointsman.decision_recorder
         for number in range(many):
             text = f"please look at topic-{number % 31} of case {number % 997}"
             session = GivenSession(workspace_path=f"/code/{number % 7}")
@@ -85,10 +86,12 @@ def record_turns(home: Path, many: int) -> float:
             )
             names = Names(pointsman.ids.new_id(), about.turn_id, about.asked_at)
             aside = Aside(80, about.turn_id, about.session_id, False, VERSION)  # noqa: FBT003
-            desk.hand_in(names, in_force, ruling, aside, waits)
-            end = outcome_of(_call_end(ruling.model, about, number))
+            decision_recorder.hand_in(names, in_force, ruling, aside, waits)
+            end = _call_end(ruling.model, about, number)
             ended = Names(pointsman.ids.new_id(), names.id, about.asked_at)
-            desk.recorder().append(outcome_draft(ended, end))
+            decision_recorder.recorder().append(
+                outcome_draft(ended, OutcomeRecord("done", Raw(END_FORM.encode(end))))
+            )
             if number % WAITING == WAITING - 1:
                 waits.wait()
                 waits = BlockingWaiter()

@@ -33,6 +33,9 @@ RECOGNISERS = (
         "EsNie",
         "ItFiscalCode",
     ),
+    *("UsPassport", "UkPassport", "ItPassport", "EsPassport", "DePassport", "UsLicense"),
+    *("UkDrivingLicence", "ItDriverLicense", "DeFuehrerschein", "Date", "UsBank", "AbaRouting"),
+    *("UkNino", "AuTfn", "KrRrn"),
     *("PlPesel", "FiPersonalIdentityCode", "InAadhaar", "CaSin", "SePersonnummer", "DeTaxId"),
 )
 

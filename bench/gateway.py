@@ -78,7 +78,7 @@ def one_round(system: System | None, upstream: int, warm_up_s: float, seconds: f
                 loaded = running.rss_mib()
         except NotPossible as error:
             raise NotPossible(f"{error}: {last_words(folder)}") from error
-        checked = system.checked(running, count_answers(upstream) - before)
+        checked = system.check_promises(running, count_answers(upstream) - before)
     return {
         "cases": found,
         "start_s": running.ready_s,

@@ -83,27 +83,28 @@ class Target:
         self.model = model
         self.headers = headers
 
+    def start_load(
+        self, body: Path, connections: int, mode: Mode, warm_up_s: float, seconds: float
+    ) -> subprocess.Popen[bytes]:
+        """Start loading it with what a file holds."""
+        command = [str(compile_program("load")), str(self.port), self.path, str(body)]
+        command += [str(connections), str(warm_up_s), str(seconds), mode, *self.headers]
+        return subprocess.Popen(command, stdout=subprocess.PIPE)
+
     def run_load(
         self, connections: int, mode: Mode, *, warm_up_s: float, seconds: float
     ) -> dict[str, Any]:
         """Load it, and give what the load generator saw."""
-        done = subprocess.run(
-            [
-                str(compile_program("load")),
-                str(self.port),
-                self.path,
-                str(body_file(self.model, is_stream=mode != "plain")),
-                str(connections),
-                str(warm_up_s),
-                str(seconds),
-                mode,
-                *self.headers,
-            ],
-            stdout=subprocess.PIPE,
-            check=True,
-            timeout=warm_up_s + seconds + GIVE_UP_S,
-        )
-        return json.loads(done.stdout)
+        body = body_file(self.model, is_stream=mode != "plain")
+        return load_result(self.start_load(body, connections, mode, warm_up_s, seconds))
+
+
+def load_result(load: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Wait for a load generator to end, and give what it saw."""
+    told, _ = load.communicate(timeout=10 * GIVE_UP_S)
+    if load.returncode:
+        raise NotPossible(f"the load generator ended with {load.returncode}")
+    return json.loads(told)
 
 
 def count_answers(port: int) -> int:

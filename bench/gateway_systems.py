@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway_load import HERE, ROOT, NotPossible, Target, waited_until_ready
+from gateway_load import HERE, ROOT, TICKS, NotPossible, Target, waited_until_ready
 
 KEY = "sk-bench-7d1c0a94e2b84f6fa35b9cf0d6617e28"
 CHAT = "/v1/chat/completions"
@@ -54,6 +54,15 @@ class Running:
         self.target = target
         self.ready_s = ready_s
         self.folder = folder
+
+    def cpu_s(self) -> float:
+        """The CPU seconds that it and its children have used."""
+        total = 0
+        for pid in tree(self.pid):
+            with contextlib.suppress(OSError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                total += int(fields[11]) + int(fields[12])
+        return total / TICKS
 
     def rss_mib(self) -> float:
         """The resident memory of it and its children."""
@@ -177,17 +186,21 @@ class Pointsman(System):
             "  up:bench:\n"
             "    location: cloud\n"
             "    price: {input: 0.15, output: 0.60}\n"
-            "    capabilities: {max_context_tokens: 128000, max_output_tokens: 16384}\n"
+            "    capabilities: {max_context_tokens: 1000000, max_output_tokens: 32768}\n"
         )
         return [str(self.program), "serve", "--home", str(home), "--port", str(port)]
 
     def check_promises(self, running: Running, served: int) -> dict[str, object]:
         """Every answer's decision must be in the ledger, and the ledger intact."""
+        return self.check_ledger(running, served, "decision.turn")
+
+    def check_ledger(self, running: Running, served: int, kind: str) -> dict[str, object]:
+        """Raise unless the ledger is intact and holds an entry of a kind for every answer."""
         home = running.folder / "home"
         database = sqlite3.connect(f"file:{home / 'ledger.db'}?mode=ro", uri=True)
         with contextlib.closing(database):
-            (decisions,) = database.execute(
-                "SELECT count(*) FROM entries WHERE kind = 'decision.turn'"
+            (entries,) = database.execute(
+                "SELECT count(*) FROM entries WHERE kind = ?", (kind,)
             ).fetchone()
         told = subprocess.run(
             [str(self.program), "verify", "--home", str(home), "--json"],
@@ -196,9 +209,9 @@ class Pointsman(System):
             check=False,
         )
         found = json.loads(told.stdout)
-        if decisions < served or not found["is_intact"]:
-            raise RuntimeError(f"{served} answers, {decisions} decisions, {found['faults']}")
-        return {"answers": served, "decisions": decisions, "is_intact": True}
+        if entries < served or not found["is_intact"]:
+            raise RuntimeError(f"{served} answers, {entries} entries of {kind}, {found['faults']}")
+        return {"answers": served, "decisions": entries, "is_intact": True}
 
 
 class PythonPeer(System):
@@ -313,6 +326,8 @@ class TensorZero(PythonPeer):
 
     def command(self, folder: Path, port: int, upstream: int) -> list[str]:  # noqa: ARG002 - chooses
         (folder / "tensorzero.toml").write_text(
+            # Without it every request that holds a picture fails.
+            '[object_storage]\ntype = "disabled"\n'
             "[models.bench]\n"
             'routing = ["up"]\n'
             "[models.bench.providers.up]\n"

@@ -19,10 +19,10 @@ import uvloop
 
 from pointsman.providers.http.provider import HttpProvider
 from pointsman.providers.port import Deadlines, Outgoing
-from pointsman.providers.vendors import OPENAI
+from pointsman.providers.vendors import VENDORS
 from pointsman.testing.upstream_replies import LAST_CHUNK, STREAM_HEAD, chunk, plain
 from pointsman.turns.registry.models import Provider as Configured
-from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.models import ProviderKey
 
 BODY = b'{"id":"x","choices":[{"message":{"role":"assistant","content":"%s"}}]}' % (b"a" * 900)
 EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"word"}}]}\n\n'
@@ -73,9 +73,9 @@ async def measure_rate(one: Callable[[], Awaitable[None]], at_once: int, seconds
 
 async def ours(port: int, at_once: int, *, is_stream: bool, seconds: float) -> str:
     os.environ["BENCH_KEY"] = "sk-bench"
-    key = SecretRef(env="BENCH_KEY")
+    key = ProviderKey(env="BENCH_KEY")
     configured = Configured("openai", f"http://127.0.0.1:{port}/v1", key)
-    provider = HttpProvider("bench", OPENAI, configured, Path())
+    provider = HttpProvider("bench", VENDORS["openai"], configured, Path())
     outgoing = Outgoing("chat", "m", ASKED, is_stream)
 
     async def whole() -> None:

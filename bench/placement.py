@@ -24,10 +24,16 @@ from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
 from pointsman.placement.compiled import CompiledPlacement, compile_policy
 from pointsman.placement.decide import decide
-from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
+from pointsman.placement.facts import (
+    CountedBy,
+    Failed,
+    LocalModel,
+    PlacementFacts,
+    Sensitivity,
+    Taint,
+)
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.rules.policy_rule import GivenPolicyCondition, GivenPolicyRule
-from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.placement.rules.table import Sensitive
 from pointsman.recording.ruling import Policies, decide_turn
 from pointsman.turns.decide import decide as decide_model

@@ -103,7 +103,7 @@ def run_rounds(
                     for _ in range(given.turns):
                         pairs[case].append(load_pair(sides, case, len(pairs[case]), given))
             for side in sides:
-                side.version.checked(side.running, count_answers(side.upstream))
+                side.version.check_promises(side.running, count_answers(side.upstream))
         shown = "  ".join(
             f"{case} {' '.join(f'{ratio:.2f}' for ratio in ratios(each, 'per_s')[-given.turns :])}"
             for case, each in pairs.items()

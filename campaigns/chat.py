@@ -32,7 +32,7 @@ from tests.tui.booth import a_booth
 from pointsman.conversations.conversations import Conversation
 from pointsman.conversations.services import Kit
 from pointsman.sessions.update import TurnOver
-from pointsman.storage.sqlite.frugal import be_frugal
+from pointsman.storage.sqlite.database import be_frugal
 
 Say = Callable[[str], Awaitable[str]]
 """Takes a turn, and says how it ended where it did not end well."""

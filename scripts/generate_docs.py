@@ -27,8 +27,7 @@ from pointsman.branches.rules.review import BranchConcern
 from pointsman.branches.trace import Reason
 from pointsman.cli.main import main as command
 from pointsman.expressions import values
-from pointsman.expressions.functions import FUNCTIONS
-from pointsman.expressions.operators import OPERATORS
+from pointsman.expressions.functions import FUNCTIONS, OPERATORS
 from pointsman.expressions.syntax import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES
 from pointsman.jobs.request import JobRequest
 from pointsman.kernel.codes import Code
@@ -37,13 +36,14 @@ from pointsman.kernel.schema import Schema, json_schema
 from pointsman.kernel.verification import FaultCode
 from pointsman.placement.facts import GivenPlacement
 from pointsman.placement.rules.table import ErrorCode, placement_schema
-from pointsman.sessions.catalogue_page import catalogue_page
+from pointsman.sessions.catalogue import catalogue_page
 from pointsman.storage.policies.sensor_file import SensorsFile
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.policies.workflow_file import WorkflowFile
 from pointsman.turns.facts import GivenFacts
 from pointsman.turns.policy import RoutingFile
 from pointsman.turns.registry.models import ModelsFile
+from pointsman.turns.registry.services import SERVICES
 from pointsman.turns.trace import ValidationFailure
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -105,6 +105,8 @@ FAULTS = {
     "REWRITTEN": "entries fit together, but are not the ones a checkpoint signed",
     "UNSIGNED": "more entries than the 256 allowed stand past the last checkpoint",
     "END_CHANGED": "the chain does not end where its writer signed that it does",
+    "CHECKPOINT_MISSING": "checkpoints are gone of which the stamp says that they were signed",
+    "KEY_FOREIGN": "`keys/signing` is the key of another home",
     "LEAVES_CHANGED": "the `leaves` file was changed; the entries themselves are as signed",
     "CHECKPOINT_BROKEN": "a checkpoint is cut, changed, out of order or not signed by this ledger",
     "VALUE_CHANGED": "an attachment is not the one its entry names, or no entry names it",
@@ -163,6 +165,7 @@ def pages() -> dict[str, str]:
         f"{REFERENCE}/expressions.md": expressions_page(),
         f"{REFERENCE}/outcomes.md": outcomes_page(),
         f"{REFERENCE}/conformance.md": conformance_page(),
+        f"{REFERENCE}/providers.md": providers_page(),
         f"{REFERENCE}/schemas/README.md": schemas_page(),
         **{f"{REFERENCE}/schemas/{name}.json": schema_text(name) for name in SCHEMAS},
     }
@@ -588,6 +591,57 @@ def schemas_page() -> str:
             ((f"[{name}.json]({name}.json)", about) for name, (_, about) in SCHEMAS.items()),
         ),
     )
+
+
+def providers_page() -> str:
+    """Return the page about the services that `kind:` can name."""
+    return _page(
+        "# Providers",
+        GENERATED,
+        """
+        Write the name of a service as `kind:` of a provider, and a key: the address, the wire
+        format and what is peculiar to that service are known. `base_url` beats the address here.
+        The price table and the catalogue know a model by the kind of its provider, so a provider
+        may have any name.
+        """,
+        """
+        ```yaml
+        schema_version: 1
+        providers:
+          fast: {kind: groq, api_key: {env: GROQ_API_KEY}}
+          here: {kind: vllm, base_url: "http://127.0.0.1:8000"}
+        models:
+          fast:openai/gpt-oss-120b: {location: cloud, tier: fast}
+          here:qwen3-32b: {location: local, tier: balanced}
+        ```
+        """,
+        """
+        `pointsman init --with NAMES` writes such a file for the services that stand with their
+        models. A field of a request that a service knows by another name is renamed on its way out;
+        one that it refuses, and does not need, is left out. A service of the
+        OpenAI formats speaks `chat` unless `speaks: [responses, chat]` says more.
+        """,
+        "## Services",
+        _table(("kind", "service", "address", "key", "formats", "models of `init`"), _services()),
+        "## What is their own",
+        _table(("kind", "renamed", "left out", "else"), _peculiarities()),
+    )
+
+
+def _services() -> Iterable[tuple[str, ...]]:
+    for each in SERVICES:
+        keys = " or ".join(f"`{name}`" for name in each.secrets) or "none needed"
+        models = ", ".join(f"`{model.name}`" for model in each.models)
+        formats = ", ".join(each.speaks)
+        yield f"`{each.name}`", each.title, f"`{each.base_url}`", keys, formats, models
+
+
+def _peculiarities() -> Iterable[tuple[str, ...]]:
+    for each in SERVICES:
+        renamed = ", ".join(f"`{old}` → `{new}`" for old, new in each.renames.items())
+        left_out = ", ".join(f"`{name}`" for name in each.leaves_out)
+        if renamed or left_out or each.note:
+            yield f"`{each.name}`", renamed, left_out, each.note
 
 
 def _page(*parts: str) -> str:

@@ -36,16 +36,15 @@ from pointsman.app import Pointsman
 from pointsman.cli.main import main as command
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.feed.events import EVENT_NAMES
-from pointsman.gateway.api.status.gauges import GAUGES
+from pointsman.gateway.api.status.handlers import GAUGES
 from pointsman.gateway.api.status.openapi import openapi
 from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.gateway.telemetry.otel import attributes
 from pointsman.gateway.telemetry.tracing import CallSpan
 from pointsman.kernel.canonical import Form
-from pointsman.mcp.server import McpServer
-from pointsman.mcp.service import Service
-from pointsman.mcp.visitor import HomeOwner
+from pointsman.mcp.server import ToolServer
+from pointsman.mcp.visitor import HomeOwner, Service
 from pointsman.sessions.catalogue import CATALOGUE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -365,7 +364,7 @@ async def _mcp() -> list[str]:
     with tempfile.TemporaryDirectory() as folder, Pointsman(Path(folder) / "home") as made:
         service = Service(made, lambda: made.conversations.services, keeps_session=True)
         owner = HomeOwner()
-        server = McpServer(service, lambda _request: owner)
+        server = ToolServer(service, lambda _request: owner)
         async with Client(server.server) as client:
             tools = (await client.list_tools()).tools
             templates = (await client.list_resource_templates()).resource_templates

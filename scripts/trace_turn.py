@@ -1,10 +1,11 @@
 """Trace one plain chat turn through the gateway, and print what of src/pointsman ran.
 
 The turn is a POST to /v1/chat/completions with `model: auto`, served by a scripted provider on
-127.0.0.1. The gateway is warm: the turn before it has filled its caches. Everything counts from the
-request's first byte until the call's outcome is durable, on all threads of the gateway. Eleven such
-turns are traced one after the other, and the figures are of what most of them ran: a turn may meet
-the ledger's thread at work or at rest, or the log being written.
+127.0.0.1. The gateway is warm: the turn before it has filled its caches, and no policy file was
+edited in the last seconds. Everything counts from the request's first byte until the call's outcome
+is durable, on all threads of the gateway. Eleven such turns are traced one after the other, and the
+figures are of what most of them ran: a turn may meet the ledger's thread at work or at rest, or the
+log being written.
 
   functions      distinct functions, methods and lambdas that ran; comprehensions are none
   files          the files they stand in
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +33,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tests.gateway.house import model, provider, running, upstream, write_home
+
+from pointsman.storage.policies.policy_file import SETTLED_NS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "pointsman"
@@ -110,6 +114,9 @@ def trace_turn() -> Trace:
             with running(home) as live:
                 for number in range(1, TURNS + 2):
                     live.chat("hello" + " again" * number).raise_for_status()
+                    if number == 1:
+                        # A file that was just written is read again: a home at work has none.
+                        time.sleep(SETTLED_NS / 1e9)
                     live.outcomes(number)
                     traces.append(trace.end_turn())
         finally:

@@ -106,6 +106,11 @@ class PostgresServer:
         """Give the address of a database."""
         return f"postgresql://postgres@/{database}?host={self._folder}"
 
+    @property
+    def data(self) -> Path:
+        """The folder of everything the server wrote."""
+        return self._folder / "data"
+
     def fresh(self, like: str = "template1") -> str:
         """Make a database and give its address: empty, or like the one of another address."""
         self._made += 1

@@ -3,7 +3,8 @@
  * POST with a body gives a chat completion of about 1 KB, or, where the body says "stream":true,
  * fifty server-sent events in one write. GET /count tells how many of each were given; any other GET
  * is a health check and gives 200. Every answer holds a known number of tildes, by which load.c sees
- * that it is complete. Not a web server: it trusts its callers.
+ * that it is complete. A body that asks for at most 30011 tokens is answered with the call of a tool.
+ * Not a web server: it trusts its callers.
  *
  *     fake_upstream PORT      prints the port it listens on; 0 takes a free one
  */
@@ -34,8 +35,14 @@ struct connection {
 };
 
 static struct connection *connections[MOST_CONNECTIONS];
-static char whole[4096], streamed[32768], streamed_with_usage[32768], health[512];
-static size_t whole_length, streamed_length, streamed_with_usage_length, health_length;
+/* Each with a plain end, and with the call of a tool. */
+static char whole[2][4096], streamed[2][32768], streamed_with_usage[2][32768], health[512];
+static size_t whole_length[2], streamed_length[2], streamed_with_usage_length[2], health_length;
+
+static const char *ends[] = {"stop", "tool_calls"};
+static const char *calls[] = {
+    "", ",\"tool_calls\":[{\"index\":0,\"id\":\"call_0\",\"type\":\"function\",\"function\":"
+        "{\"name\":\"read_file_0\",\"arguments\":\"{\\\"path\\\":\\\"src/main.py\\\"}\"}}]"};
 static unsigned long plain_count, stream_count;
 
 static void die(const char *what) {
@@ -43,7 +50,7 @@ static void die(const char *what) {
     exit(1);
 }
 
-static void make_whole(void) {
+static void make_whole(int kind) {
     char text[1024] = "", body[2048];
     for (int i = 0; i < TILDES; i++)
         strcat(text, "The answer is given at once and has a length like that of a short reply, "
@@ -51,10 +58,11 @@ static void make_whole(void) {
     int length = snprintf(body, sizeof body,
         "{\"id\":\"chatcmpl-000000000000\",\"object\":\"chat.completion\",\"created\":1700000000,"
         "\"model\":\"bench\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\","
-        "\"content\":\"%s\",\"refusal\":null},\"logprobs\":null,\"finish_reason\":\"stop\"}],"
+        "\"content\":\"%s\",\"refusal\":null%s},\"logprobs\":null,\"finish_reason\":\"%s\"}],"
         "\"usage\":{\"prompt_tokens\":21,\"completion_tokens\":140,\"total_tokens\":161,"
-        "\"prompt_tokens_details\":{\"cached_tokens\":0}},\"system_fingerprint\":\"fp_0\"}", text);
-    whole_length = snprintf(whole, sizeof whole,
+        "\"prompt_tokens_details\":{\"cached_tokens\":0}},\"system_fingerprint\":\"fp_0\"}",
+        text, calls[kind], ends[kind]);
+    whole_length[kind] = snprintf(whole[kind], sizeof whole[kind],
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s",
         length, body);
 }
@@ -63,7 +71,7 @@ static size_t chunk(char *to, const char *event) {
     return sprintf(to, "%zx\r\n%s\r\n", strlen(event), event);
 }
 
-static size_t make_stream(char *to, int has_usage) {
+static size_t make_stream(char *to, int kind, int has_usage) {
     const char *head = "data: {\"id\":\"chatcmpl-000000000000\",\"object\":\"chat.completion.chunk\","
                        "\"created\":1700000000,\"model\":\"bench\",\"choices\":[";
     char event[1024];
@@ -75,7 +83,8 @@ static size_t make_stream(char *to, int has_usage) {
                  head, i ? "" : "\"role\":\"assistant\",", i);
         length += chunk(to + length, event);
     }
-    snprintf(event, sizeof event, "%s{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n", head);
+    snprintf(event, sizeof event, "%s{\"index\":0,\"delta\":{%s},\"finish_reason\":\"%s\"}]}\n\n", head,
+             *calls[kind] ? calls[kind] + 1 : "", ends[kind]);
     length += chunk(to + length, event);
     if (has_usage) {
         snprintf(event, sizeof event, "%s],\"usage\":{\"prompt_tokens\":21,\"completion_tokens\":%d,"
@@ -153,17 +162,22 @@ static size_t answer(struct connection *c, const char *in, size_t have) {
         int n = sprintf(told, "{\"plain\":%lu,\"stream\":%lu}", plain_count, stream_count);
         n = sprintf(found, "HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s", n, told);
         queue(c, found, n);
-    } else if (in[0] != 'P' || !body) {
+        return head + body;
+    }
+    if (in[0] != 'P' || !body) {
         queue(c, health, health_length);
-    } else if (!says(end + 4, body, "\"stream\"")) {
+        return head + body;
+    }
+    int kind = memmem(end + 4, body, ":30011", 6) != NULL;
+    if (!says(end + 4, body, "\"stream\"")) {
         plain_count++;
-        queue(c, whole, whole_length);
+        queue(c, whole[kind], whole_length[kind]);
     } else if (says(end + 4, body, "\"include_usage\"")) {
         stream_count++;
-        queue(c, streamed_with_usage, streamed_with_usage_length);
+        queue(c, streamed_with_usage[kind], streamed_with_usage_length[kind]);
     } else {
         stream_count++;
-        queue(c, streamed, streamed_length);
+        queue(c, streamed[kind], streamed_length[kind]);
     }
     return head + body;
 }
@@ -238,10 +252,12 @@ int main(int count, char **given) {
     if (bind(listening, (struct sockaddr *)&address, sizeof address)) die("bind");
     if (listen(listening, 4096)) die("listen");
     getsockname(listening, (struct sockaddr *)&address, &length);
-    make_whole();
     make_health();
-    streamed_length = make_stream(streamed, 0);
-    streamed_with_usage_length = make_stream(streamed_with_usage, 1);
+    for (int kind = 0; kind < 2; kind++) {
+        make_whole(kind);
+        streamed_length[kind] = make_stream(streamed[kind], kind, 0);
+        streamed_with_usage_length[kind] = make_stream(streamed_with_usage[kind], kind, 1);
+    }
     printf("%d\n", ntohs(address.sin_port));
     fflush(stdout);
     int poll = epoll_create1(EPOLL_CLOEXEC);

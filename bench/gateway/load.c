@@ -6,6 +6,10 @@
  * the slow would lose what was under way. Each "########" in the body becomes the request's own number, so that nothing that
  * stands between can answer from memory.
  *
+ * A body file that begins with "#cycle COUNT LENGTH..." and a line end holds several bodies: each
+ * connection sends them one after the other, again and again. "########" is then the number of the
+ * cycle, and "@@@@@@@@" that of the connection, so that its history stays the same.
+ *
  *     load PORT PATH BODY_FILE CONNECTIONS WARM_UP_S SECONDS plain|stream|acked [HEADER...]
  *
  * "acked" is a stream whose reader acknowledges at once what came. A server that leaves Nagle's
@@ -43,7 +47,8 @@ struct caller {
     enum framing framing;
     char head[HEAD_ROOM];
     size_t head_length;
-    int status, closes;
+    int status, closes, step, is_waiting;
+    unsigned long cycle;
     uint64_t left, line;
     int line_length;
     unsigned tildes;
@@ -61,9 +66,17 @@ static struct sockaddr_in target;
 static struct caller *callers;
 static int poll_fd, is_stream, is_acked, most_callers;
 static unsigned expected_tildes;
-static char *form;
-static size_t form_length, form_body, marks[64], mark_count;
-static unsigned long number, good, bad, started_over;
+/* One request as it is sent, but for its marks. */
+struct form {
+    char *text;
+    size_t length, body, mark_count, own_count;
+    size_t *marks, *own;
+};
+
+static struct form *forms;
+static int form_count = 1;
+static size_t longest;
+static unsigned long number, cycle, good, bad, started_over;
 static uint64_t measure_from, measure_to;
 static struct samples whole, first;
 static char last_error[256];
@@ -110,20 +123,34 @@ static void connect_anew(struct caller *c) {
     if (epoll_ctl(poll_fd, EPOLL_CTL_ADD, c->fd, &wanted)) die("epoll_ctl");
     c->is_connected = 0;
     c->is_busy = 0;
+    c->is_waiting = 0;
 }
 
+/* Sends what the connection takes; the rest when it takes more. */
 static void push(struct caller *c) {
-    while (c->sent < form_length) {
-        ssize_t n = send(c->fd, c->request + c->sent, form_length - c->sent, MSG_NOSIGNAL);
-        if (n < 0) return;
+    size_t length = forms[c->step].length;
+    while (c->sent < length) {
+        ssize_t n = send(c->fd, c->request + c->sent, length - c->sent, MSG_NOSIGNAL);
+        if (n < 0) break;
         c->sent += n;
     }
+    int is_waiting = c->sent < length;
+    if (is_waiting == c->is_waiting) return;
+    c->is_waiting = is_waiting;
+    struct epoll_event wanted = {.events = EPOLLIN | (is_waiting ? EPOLLOUT : 0), .data.ptr = c};
+    epoll_ctl(poll_fd, EPOLL_CTL_MOD, c->fd, &wanted);
 }
 
 static void ask(struct caller *c) {
     char digits[16];
-    snprintf(digits, sizeof digits, "%08lu", ++number % 100000000);
-    for (size_t i = 0; i < mark_count; i++) memcpy(c->request + marks[i], digits, 8);
+    struct form *form = &forms[c->step];
+    number++;
+    if (!c->step) c->cycle = ++cycle;
+    if (form_count > 1) memcpy(c->request, form->text, form->length);
+    snprintf(digits, sizeof digits, "%08lu", c->cycle % 100000000);
+    for (size_t i = 0; i < form->mark_count; i++) memcpy(c->request + form->marks[i], digits, 8);
+    snprintf(digits, sizeof digits, "%08lu", (unsigned long)(c - callers) % 100000000);
+    for (size_t i = 0; i < form->own_count; i++) memcpy(c->request + form->own[i], digits, 8);
     c->sent = c->head_length = c->tail_length = 0;
     c->tildes = c->status = c->closes = 0;
     c->framing = HEAD;
@@ -163,6 +190,7 @@ static void answered(struct caller *c) {
         started_over++;
         connect_anew(c);
     } else if (t < measure_to) {
+        c->step = (c->step + 1) % form_count;
         ask(c);
     } else {
         c->is_busy = 0;
@@ -314,27 +342,62 @@ static void attend(struct caller *c, uint32_t events) {
             if (now() < measure_to) ask(c);
             return;
         }
+    } else if (events & EPOLLOUT && c->is_waiting) {
+        push(c);
     }
     if (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) hear(c);
 }
 
-static void read_form(char **given, int count) {
+static size_t find_marks(struct form *form, const char *mark, size_t **found) {
+    size_t count = 0, room = 0;
+    char *at = form->text + form->body, *end = form->text + form->length;
+    *found = NULL;
+    while ((at = memmem(at, end - at, mark, 8))) {
+        if (count == room) {
+            room = room ? room * 2 : 64;
+            if (!(*found = realloc(*found, room * sizeof **found))) die("realloc");
+        }
+        (*found)[count++] = at - form->text;
+        at += 8;
+    }
+    return count;
+}
+
+static void make_form(struct form *form, char **given, int count, const char *text, size_t length) {
+    form->text = malloc(length + 65536);
+    int at = sprintf(form->text, "POST %s HTTP/1.1\r\nhost: 127.0.0.1:%s\r\nuser-agent: bench\r\n"
+                     "accept: */*\r\ncontent-type: application/json\r\n", given[2], given[1]);
+    for (int i = 8; i < count; i++) at += sprintf(form->text + at, "%s\r\n", given[i]);
+    at += sprintf(form->text + at, "content-length: %zu\r\n\r\n", length);
+    form->body = at;
+    memcpy(form->text + at, text, length);
+    form->length = at + length;
+    if (form->length > longest) longest = form->length;
+    form->mark_count = find_marks(form, "########", &form->marks);
+    form->own_count = find_marks(form, "@@@@@@@@", &form->own);
+}
+
+static void read_forms(char **given, int count) {
     FILE *file = fopen(given[3], "rb");
     if (!file) die(given[3]);
-    char *text = calloc(1, 1 << 20);
-    size_t length = fread(text, 1, (1 << 20) - 1, file);
+    fseek(file, 0, SEEK_END);
+    size_t length = ftell(file);
+    rewind(file);
+    char *text = calloc(1, length + 1), *body = text;
+    if (fread(text, 1, length, file) != length) die(given[3]);
     fclose(file);
-    form = malloc(length + 65536);
-    int at = sprintf(form, "POST %s HTTP/1.1\r\nhost: 127.0.0.1:%s\r\nuser-agent: bench\r\n"
-                     "accept: */*\r\ncontent-type: application/json\r\n", given[2], given[1]);
-    for (int i = 8; i < count; i++) at += sprintf(form + at, "%s\r\n", given[i]);
-    at += sprintf(form + at, "content-length: %zu\r\n\r\n", length);
-    form_body = at;
-    memcpy(form + at, text, length);
-    form_length = at + length;
-    char *mark = form + form_body;
-    while (mark_count < 64 && (mark = memmem(mark, form + form_length - mark, "########", 8)))
-        marks[mark_count++] = mark - form, mark += 8;
+    char *at = text;
+    if (!strncmp(text, "#cycle ", 7)) {
+        at += 7;
+        form_count = strtol(at, &at, 10);
+        body = strchr(text, '\n') + 1;
+    }
+    if (!(forms = calloc(form_count, sizeof *forms))) die("calloc");
+    for (int i = 0; i < form_count; i++) {
+        size_t size = body == text ? length : strtoul(at, &at, 10);
+        make_form(&forms[i], given, count, body, size);
+        body += size;
+    }
     free(text);
 }
 
@@ -359,16 +422,18 @@ int main(int count, char **given) {
     expected_tildes = is_stream ? 50 : 8;
     target = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(atoi(given[1])),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    read_form(given, count);
+    read_forms(given, count);
     poll_fd = epoll_create1(EPOLL_CLOEXEC);
     callers = calloc(most_callers, sizeof *callers);
     uint64_t begun = now();
+    // No cycle of an earlier run comes again: it could be remembered.
+    cycle = begun / 1000;
     measure_from = begun + atof(given[5]) * 1e9;
     measure_to = measure_from + atof(given[6]) * 1e9;
     for (int i = 0; i < most_callers; i++) {
         callers[i].fd = -1;
-        callers[i].request = malloc(form_length);
-        memcpy(callers[i].request, form, form_length);
+        callers[i].request = malloc(longest);
+        memcpy(callers[i].request, forms[0].text, forms[0].length);
         connect_anew(&callers[i]);
     }
     struct epoll_event ready[256];

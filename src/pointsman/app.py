@@ -5,7 +5,6 @@ The clock and the source of ids are chosen here and handed down.
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 import time
@@ -15,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+
+from msgspec import UNSET
 
 from pointsman.audit.recorded_turns import (
     check_recorded,
@@ -34,14 +35,14 @@ from pointsman.placement.facts import GivenPlacement, PlacementFacts, Taint
 from pointsman.placement.facts import with_seal as with_content_seal
 from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.gathering import Gathering
-from pointsman.recording.health import HomeHealth, LiveHealth
+from pointsman.recording.health import HomeHealth, LiveHealth, transition_draft
 from pointsman.recording.machine import SystemClock, Ulids
+from pointsman.recording.own_detectors import OwnDetectors
 from pointsman.recording.placing import PlacedTurn, PlacementGathering
 from pointsman.recording.ruling import decide_placement, decide_turn, policies_in_force
 from pointsman.recording.taints import TaintedSession, Taints, tainted_sessions
-from pointsman.recording.transitions import transition_draft
 from pointsman.signals.kinds import KINDS
-from pointsman.storage.home import Home, open_home
+from pointsman.storage.home import Home, home_path, open_home
 from pointsman.storage.policies.ledger_policies import LedgerPolicies, opened_policies
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.sqlite.database import told_errors
@@ -57,7 +58,7 @@ from pointsman.turns.facts import (
 )
 from pointsman.turns.policy import TurnPolicy, read_policy, turn_policy
 from pointsman.turns.registry.availability import Transition
-from pointsman.turns.registry.models import meant, model_id, provider_of, read_models, registry
+from pointsman.turns.registry.models import is_local, meant, model_id, provider_of, read_models
 from pointsman.turns.registry.provider_state import Thresholds
 from pointsman.turns.trace import Shown
 from pointsman.version import VERSION
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from pointsman.jobs.agency import Agency
     from pointsman.jobs.agent_services import AgentServices
     from pointsman.jobs.jobs import Jobs
+    from pointsman.operations.erasure.erase import Eraser
     from pointsman.operations.rules.cases import RuleTable, TableReport
     from pointsman.operations.rules.publishing import PublishResult
     from pointsman.storage.policies.publications import Candidate
@@ -83,15 +85,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
 
-DEFAULT_HOME = "~/.pointsman"
-
 Given = tuple[bytes, str]
 """The bytes of a file, and the name to show."""
-
-
-def home_path(given: str | None = None) -> Path:
-    """Return the home folder: the one given, else POINTSMAN_HOME, else ~/.pointsman."""
-    return Path(given or os.environ.get("POINTSMAN_HOME") or DEFAULT_HOME).expanduser().absolute()
 
 
 def _named_scope(in_force: InForce, name: str) -> tuple[str, str | None]:
@@ -126,10 +121,10 @@ class Pointsman:
         self.files = opened_policies(self.home, tuple(each.name for each in KINDS))
         self.gathering = Gathering(self.home, self.files, lambda: self.health)
         self._taints = Taints(self.home.database)
-        self._placements = PlacementGathering(self.home, self._taints)
+        self._placements = PlacementGathering(self.home, self._taints, lambda: self.own_detectors)
         self.gather_placement = self._placements.gather
         """Gather the facts of the placement of a turn; each turn asks, so it is one call."""
-        self.desk = DecisionRecorder(
+        self.decision_recorder = DecisionRecorder(
             self.home, self.files, writer, (self.clock, self.ids), self._taints
         )
         self.calls: CallServices | None = None
@@ -155,13 +150,15 @@ class Pointsman:
         if "conversations" in self.__dict__:
             self.conversations.release()
         self.gathering.close()
+        if (own := self.__dict__.get("own_detectors")) is not None:
+            own.close()
         if "health" in self.__dict__:
             self.health.close()
         self._taints.close()
         if self._agents is not None:
             self._agents.close()
         self.files.close()
-        self.desk.close()
+        self.decision_recorder.close()
 
     @property
     def effects(self) -> Effects:
@@ -191,9 +188,15 @@ class Pointsman:
 
             with self._opening:
                 if self._agents is None:
-                    opened = (self.home, self.desk, self.clock, self.ids)
+                    opened = (self.home, self.decision_recorder, self.clock, self.ids)
                     self._agents = open_agent_services(*opened)
         return self._agents
+
+    @cached_property
+    def own_detectors(self) -> OwnDetectors | None:
+        """The detectors of the operator's own, read when first asked for; None without any."""
+        detectors = self.files.settings().value.privacy.detectors
+        return OwnDetectors(detectors) if detectors else None
 
     @cached_property
     def health(self) -> LiveHealth:
@@ -209,7 +212,9 @@ class Pointsman:
         from pointsman.replicas.shared_stores import open_shared_stores  # noqa: PLC0415 - see above
 
         shared = open_shared_stores(self.home, kept_in, self.files.settings().value, process)
-        return PolledHealth(self.clock, shared, thresholds)
+        health = PolledHealth(self.clock, shared, thresholds)
+        health.is_own = lambda provider: is_local(self.in_force().ready.models, provider)
+        return health
 
     def clear_outage(self, name: str) -> tuple[Transition, ...]:
         """End the outage of a provider with its models, or of a model; recorded, for all to see."""
@@ -219,7 +224,8 @@ class Pointsman:
             # Cleared in this process alone: the operator must know that others do not know of it.
             raise LedgerUnavailable(self.health.trouble)
         for each in changes:
-            self.desk.recorder().append(transition_draft(self.ids.new_id(), each)).result()
+            draft = transition_draft(self.ids.new_id(), each)
+            self.decision_recorder.recorder().record(draft)
         return changes
 
     @cached_property
@@ -229,7 +235,14 @@ class Pointsman:
         from pointsman.conversations.conversations import OpenHome, open_conversations  # noqa: PLC0415
         from pointsman.conversations.equipment import equip_from_home  # noqa: PLC0415
 
-        parts = (self.home, self.files, self.desk, self.gathering, self.clock, self.ids)
+        parts = (
+            self.home,
+            self.files,
+            self.decision_recorder,
+            self.gathering,
+            self.clock,
+            self.ids,
+        )
         ground = OpenHome(*parts, self.gather_placement)
         return open_conversations(
             ground, equip=equip_from_home, health=self.health, calls=self.calls
@@ -241,7 +254,14 @@ class Pointsman:
         from pointsman.jobs.jobs import open_jobs  # noqa: PLC0415 - as above
 
         sources = (self.clock, self.ids)
-        opened = (self.home, self.files, self.desk, sources, self.agency, self.approvals)
+        opened = (
+            self.home,
+            self.files,
+            self.decision_recorder,
+            sources,
+            self.agency,
+            self.approvals,
+        )
         return open_jobs(*opened, conversations=lambda: self.conversations)
 
     def in_force(self) -> InForce:
@@ -264,16 +284,16 @@ class Pointsman:
 
         files = self.publishing()
         sources = (self.clock, self.ids)
-        done = publish(self.home, self.desk.recorder(), sources, given, by)
+        done = publish(self.home, self.decision_recorder.recorder(), sources, given, by)
         files.look()
         return done
 
     def candidate_policy(self, routing: Given, models: Given | None = None) -> TurnPolicy:
         """Read a policy that is not in force; without `models` it rests on those of the home."""
         if models is None:
-            known = self.files.known(self.files.in_force().models)
+            known = self.files.known_models(self.files.in_force().models)
         else:
-            known = registry(read_models(*models), self.files.prices.price)
+            known = self.files.known_models(read_models(*models))
         user_home = str(Path.home())
         return turn_policy(read_policy(*routing, known, user_home), known, user_home)
 
@@ -308,8 +328,12 @@ class Pointsman:
         is_preview: bool = False,
         record: bool = True,
         in_force: InForce | None = None,
+        tenant: str = "",
     ) -> Shown:
-        """Decide a turn and, unless told otherwise, record it durably before this returns."""
+        """Decide a turn and, unless told otherwise, record it durably before this returns.
+
+        `tenant` is the one whose key asks.
+        """
         in_force = in_force or self.in_force()
         about = PlacedTurn(self.ids.new_id(), session_id, self.clock.now())
         asked = self.gather_placement(in_force, facts, about)
@@ -317,10 +341,11 @@ class Pointsman:
         ruling = decide_turn(policies_in_force(in_force), asked, facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000
         names = Names(self.ids.new_id(), about.turn_id, about.asked_at)
-        aside = Aside(elapsed_us, self.ids.new_id(), session_id, is_preview, VERSION)
+        owner = tenant or UNSET
+        aside = Aside(elapsed_us, self.ids.new_id(), session_id, is_preview, VERSION, owner)
         at, facts_id = names.at, self._facts_id(ruling.facts)
         if record:
-            at = self.desk.record(names, in_force, ruling, aside)
+            at = self.decision_recorder.record(names, in_force, ruling, aside)
         return Shown(
             turn_id=names.ref,
             session_id=session_id,
@@ -343,7 +368,12 @@ class Pointsman:
         return self._placements.given_facts(in_force or self.in_force(), given)
 
     def place(
-        self, facts: PlacementFacts, *, record: bool = True, in_force: InForce | None = None
+        self,
+        facts: PlacementFacts,
+        *,
+        record: bool = True,
+        in_force: InForce | None = None,
+        tenant: str = "",
     ) -> ShownPlacement:
         """Decide whether a question may leave this machine, and record the decision."""
         in_force = in_force or self.in_force()
@@ -351,9 +381,10 @@ class Pointsman:
         placing = decide_placement(policies_in_force(in_force), facts)
         elapsed_us = (time.perf_counter_ns() - started) // 1000
         names = Names(self.ids.new_id(), facts.question_id, self.clock.now())
-        aside = Aside(elapsed_us, self.ids.new_id(), facts.session_id, False, VERSION)  # noqa: FBT003 - no preview
+        owner = tenant or UNSET
+        aside = Aside(elapsed_us, self.ids.new_id(), facts.session_id, False, VERSION, owner)  # noqa: FBT003 - no preview
         if record:
-            self.desk.record_placement(names, in_force, placing, aside)
+            self.decision_recorder.record_placement(names, in_force, placing, aside)
         seal = self._seal(facts.content)
         return ShownPlacement(
             decision_id=names.id,
@@ -381,7 +412,7 @@ class Pointsman:
         taint = self._taints.of(session_id)
         if taint is None:
             raise NotFound(f"the session `{session_id}` is not held here")
-        self.desk.clear_taint(session_id, taint, reason)
+        self.decision_recorder.clear_taint(session_id, taint, reason)
         return taint
 
     def _seal(self, text: str | Sealed) -> Sealed:
@@ -391,34 +422,50 @@ class Pointsman:
         """Name facts as they are recorded, or would be."""
         return FACTS_FORM.id(with_seal(facts, self._seal(facts.message)))
 
-    def shown(self, name: str = "last") -> Shown:
-        """Read a turn's first decision by its id, its turn's id, or `last`."""
-        return shown_turn(self.home, name)
+    @property
+    def eraser(self) -> Eraser:
+        """The eraser of this home, under its `retention:`."""
+        from pointsman.operations.erasure.erase import Eraser  # noqa: PLC0415 - as above
 
-    def read_turn(self, name: str = "last") -> TurnStory:
+        retention = self.files.settings().value.retention
+        return Eraser(self.home, self.decision_recorder, (self.clock, self.ids), retention)
+
+    def shown(self, name: str = "last", tenant: str | None = None) -> Shown:
+        """Read a turn's first decision by its id, its turn's id, or `last`.
+
+        Here and below, `tenant` is the one whose decisions may be seen; None for those of all.
+        """
+        return shown_turn(self.home.seen_by(tenant), name)
+
+    def read_turn(self, name: str = "last", tenant: str | None = None) -> TurnStory:
         """Read all of a turn by its id, or by that of any decision or call of it; or `last`."""
         from pointsman.audit.turn_story import read_story  # noqa: PLC0415 - as above
 
-        return read_story(self.home, name)
+        return read_story(self.home.seen_by(tenant), name)
 
-    def recent(self, most: int, before: Instant = LATEST) -> list[Shown]:
+    def recent(self, most: int, before: Instant = LATEST, tenant: str | None = None) -> list[Shown]:
         """Return the latest turn decisions before an instant, the newest first."""
-        return recent_turns(self.home, most, before)
+        return recent_turns(self.home.seen_by(tenant), most, before)
 
     def has_recorded(self, kind: str) -> bool:
         """Tell whether an entry of this kind stands in the ledger."""
         return has_recorded(self.home, kind)
 
-    def replay(self, names: Sequence[str]) -> ReplayReport:
+    def replay(self, names: Sequence[str], tenant: str | None = None) -> ReplayReport:
         """Re-run recorded decisions by id or turn."""
         from pointsman.audit.replay import replay_named  # noqa: PLC0415 - it loads every room
 
         check_recorded(self.home)
         with told_errors(self.home.database):
-            return replay_named(self.home, names)
+            return replay_named(self.home.seen_by(tenant), names)
 
     def replay_all(
-        self, since: Instant = EPOCH, *, workers: int = 1, progress: Progress | None = None
+        self,
+        since: Instant = EPOCH,
+        *,
+        workers: int = 1,
+        progress: Progress | None = None,
+        tenant: str | None = None,
     ) -> ReplayReport:
         """Re-run every recorded decision since an instant."""
         from pointsman.audit.replay import ReplayReport, replay_all  # noqa: PLC0415 - as above
@@ -426,7 +473,8 @@ class Pointsman:
         if not self.home.database.exists():
             return ReplayReport(0, 0, 0, ())
         with told_errors(self.home.database):
-            return replay_all(self.home, since, workers=workers, progress=progress)
+            home = self.home.seen_by(tenant)
+            return replay_all(home, since, workers=workers, progress=progress)
 
     def backtest(
         self,
@@ -435,12 +483,14 @@ class Pointsman:
         *,
         previews: bool = True,
         progress: Progress | None = None,
+        tenant: str | None = None,
     ) -> Backtest:
         """Decide the recorded turns again under another policy; records nothing."""
         from pointsman.audit.backtest.backtester import backtest  # noqa: PLC0415 - as above
 
         with told_errors(self.home.database):
-            return backtest(self.home, policy, since, previews=previews, progress=progress)
+            home = self.home.seen_by(tenant)
+            return backtest(home, policy, since, previews=previews, progress=progress)
 
     def verify(self, progress: Callable[[int], None] | None = None) -> LedgerReport:
         """Check chains, checkpoints and signatures."""
@@ -448,13 +498,13 @@ class Pointsman:
 
         return verify_ledger(self.home, progress)
 
-    def egress(self, since: Instant = EPOCH) -> EgressReport:
+    def egress(self, since: Instant = EPOCH, tenant: str | None = None) -> EgressReport:
         """Report the turns that left this machine since an instant, and verify the ledger."""
         from pointsman.audit.egress import egress  # noqa: PLC0415 - as above
 
         check_recorded(self.home)
         with told_errors(self.home.database):
-            return egress(self.home, since)
+            return egress(self.home.seen_by(tenant), since)
 
     def export(self, target: Path) -> BundleSummary:
         """Write a bundle that another machine can verify."""

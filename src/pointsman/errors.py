@@ -18,14 +18,18 @@ PointsmanError
 │   ├── PolicyHoldsSecret  a text that the ledger would never forget
 │   ├── BodyTooLarge       a request past the size allowed              HTTP 413
 │   ├── BodyTooSlow        a request that does not arrive               HTTP 408
+│   ├── ExpectationRefused an expectation that is not known here        HTTP 417
 │   ├── HostRefused        a request for a name that is not ours        HTTP 421
 │   ├── OriginRefused      a page elsewhere that asks                   HTTP 403
 │   ├── MethodNotAllowed   a path that does not take the method         HTTP 405
 │   └── TooManyReaders     more follow the live feed than may           HTTP 429
+├── NoRoomForBody          callers without a key send too much at once  HTTP 503
 ├── HomeError              the home folder is missing, incomplete or readable by others
+│   └── ForeignKey         the signing key is not this home's           exit 2
 ├── StoreRefused           a store that may not be copied there         exit 2
 ├── LedgerError
 │   ├── LedgerUnavailable  the ledger cannot be written now             exit 1, HTTP 503
+│   │   └── LedgerUnreadable   the record cannot be read here               exit 2, HTTP 503
 │   ├── LedgerBroken       a stored entry differs from its record       exit 1
 │   ├── LedgerRolledBack   the database is older than its checkpoints   exit 1
 │   └── ChainHeld          another process writes this chain            exit 2, HTTP 409
@@ -41,12 +45,14 @@ PointsmanError
 │   ├── SemWriteFail       semantic memory cannot be written now        exit 1, HTTP 500
 │   └── SemPrivate         a text that may not be kept as it is         HTTP 403
 ├── UpstreamError          the provider did not answer, or said no      exit 1, HTTP 502
+│   ├── PoolBusy           all connections to the provider are in use   HTTP 503
 │   └── NotConfigured      the provider lacks a key or an address       HTTP 503
 ├── RoutingFailed          no model may take the turn                   exit 1, HTTP 503
 │   ├── PrivacyBlocked     privacy keeps every model from it            HTTP 403
 │   ├── ModelIncapable     no model that may take it can                HTTP 400
 │   ├── ModelNotConfigured a model without its key or address           HTTP 503
 │   ├── RateLimited        our own limit of a provider is used up       HTTP 429
+│   ├── CallerLimited      a key or its tenant asks for too much        HTTP 429
 │   ├── ConfirmationNeeded a policy wants a human's yes first           HTTP 403
 │   ├── ModelNotPermitted  the key may use none of them                 HTTP 403
 │   ├── OverBudget         a budget has too little left                 HTTP 402
@@ -68,7 +74,7 @@ PointsmanError
     └── JobCutShort        a job has no end yet
 
 Those with parts of their own are defined beside the code that raises them: `ExpressionRefused`,
-`CannotSay`, `UpstreamError`, `NotConfigured`, `CallFailed`, `InvalidMessage`.
+`CannotSay`, `UpstreamError`, `PoolBusy`, `NotConfigured`, `CallFailed`, `InvalidMessage`.
 
 A class docstring is the error's default message. Messages are one line, in lower case, with
 backticks round what the user wrote.
@@ -236,6 +242,13 @@ class BodyTooSlow(InputError):
     http_status = 408
 
 
+class ExpectationRefused(InputError):
+    """this expectation is not known here"""
+
+    code = "http.expectation"
+    http_status = 417
+
+
 class HostRefused(InputError):
     """this host name is not served here"""
 
@@ -270,6 +283,19 @@ class HomeError(PointsmanError):
     code = "home.unusable"
 
 
+class NoRoomForBody(PointsmanError):
+    """callers without a key send too much at once"""
+
+    code = "http.no_room"
+    http_status = 503
+
+
+class ForeignKey(HomeError):
+    """the signing key is not the one this home is known by"""
+
+    code = "home.key_foreign"
+
+
 class StoreRefused(PointsmanError):
     """the store may not be copied there"""
 
@@ -288,6 +314,13 @@ class LedgerUnavailable(LedgerError):
 
     code = "ledger.unavailable"
     http_status = 503
+
+
+class LedgerUnreadable(LedgerUnavailable):
+    """the record cannot be read here; that says nothing about whether it was changed"""
+
+    code = "ledger.unreadable"
+    exit_code = 2
 
 
 class LedgerBroken(LedgerError):
@@ -450,6 +483,16 @@ class RateLimited(RoutingFailed):
 
     code = "routing.rate_limited"
     http_status = 429
+
+
+class CallerLimited(RoutingFailed):
+    """a key or its tenant asks for more than it may now"""
+
+    code = "access.rate_limited"
+    http_status = 429
+
+    headers: tuple[tuple[str, str], ...] = ()
+    """The vendors' headers that tell of the limit."""
 
 
 class ConfirmationNeeded(RoutingFailed):

@@ -156,7 +156,7 @@ async def a_parlour(
 
 def opened(pointsman: Pointsman) -> Conversations:
     """Open conversations whose retries do not wait."""
-    parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
+    parts = (pointsman.home, pointsman.files, pointsman.decision_recorder, pointsman.gathering)
     ground = OpenHome(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
     return open_conversations(ground, surroundings=PATIENT, health=pointsman.health)
 

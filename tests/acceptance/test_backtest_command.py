@@ -7,9 +7,9 @@ from click.testing import CliRunner
 from tests.acceptance.rules_home import MODELS, Home
 
 from pointsman.app import Pointsman
-from pointsman.cli.backtest import backtest
 from pointsman.cli.main import main
 from pointsman.cli.models import models, providers
+from pointsman.cli.records import backtest
 from pointsman.cli.rules import rules
 from pointsman.testing import some_facts
 
@@ -96,12 +96,24 @@ def test_models_are_listed_with_price_and_what_they_lack(
     ]  # fmt: skip
     assert rows["acme:odd"][4:7] == ["?", "?", "?"]
     assert rows["embedded:smollm2-135m"][-1] == "yes"
+    value = {each["model"]: each for each in home.json(models)}
+    assert value["disk:model"]["missing"] == ["file keys/one", "env POINTSMAN_TEST_KEY"]
     monkeypatch.setenv("POINTSMAN_TEST_KEY", "secret")
     value = {each["model"]: each for each in home.json(models)}
     assert value["acme:big"]["configured"]
-    assert value["disk:model"]["missing"] == ["file keys/one"]
+    # Of several keys one is enough.
+    assert value["disk:model"]["configured"]
     assert value["acme:odd"]["input_usd_per_million"] is None
     assert "secret" not in home.run(models).stdout
+
+
+def test_each_value_of_one_model_is_shown_with_its_source(home: Home) -> None:
+    lines = home.run(models, "big").stdout.splitlines()
+    assert lines[1].split(maxsplit=5)[-1] == "models.yaml"
+    assert home.json(models, "big")["sources"]["supports_images"] == "unknown"
+    refused = home.run(models, "bog")
+    assert refused.exit_code == 2
+    assert "did you mean `big`?" in refused.stderr
 
 
 def test_providers_are_healthy_until_something_is_recorded(home: Home) -> None:

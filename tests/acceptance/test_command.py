@@ -46,7 +46,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_init_writes_commented_files_once_and_keeps_what_was_edited(home: Home) -> None:
-    names = ["pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml", "agents.yaml"]
+    names = ["pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml"]
     assert home.json("init")["written"] == names
     (home.path / "routing.yaml").write_text("schema_version: 1\n")
     assert home.json("init") == {

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 def equipped(parlour: Parlour) -> Conversations:
     """Open the conversations as the app does."""
     pointsman = parlour.pointsman
-    parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
+    parts = (pointsman.home, pointsman.files, pointsman.decision_recorder, pointsman.gathering)
     ground = OpenHome(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
     return open_conversations(ground, equip=equip_from_home, health=pointsman.health)
 

@@ -32,7 +32,7 @@ from tests.gateway.house import keeps, stalls
 
 from pointsman.audit.turn_catalog import TurnCatalog
 from pointsman.conversations.services import Kit
-from pointsman.gateway.api.sessions.rows import session_rows
+from pointsman.gateway.api.sessions.handlers import session_rows
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
 from pointsman.sessions.envelope import Envelope
@@ -116,7 +116,7 @@ async def test_two_delegations_one_upgraded_and_what_all_of_it_cost(tmp_path: Pa
         assert {each.id for each in nested.workers} == {each.worker_session_id for each in started}
         with closing(TurnCatalog(parlour.pointsman.home)) as catalog:
             index, _ = catalog.look()
-            shown = session_rows(parlour.pointsman, {}, index, 10)
+            shown = session_rows(parlour.pointsman, {}, index, 10, None)
         assert [each.session_id for each in shown] == [conversation.id]
         cost = conversation.cost()
         sessions = [conversation.id, *(each.worker_session_id for each in started)]

@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
-from pointsman.access.book import HomeBook
+from pointsman.access.book import HomeBook, Spent
 from pointsman.access.keyring import Keyring
-from pointsman.access.spent import Spent
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
 from pointsman.gateway.turns.incoming import resolve_model

@@ -256,7 +256,7 @@ def test_audit_says_when_a_turn_cannot_be_read(home: Home) -> None:
     home.turn(privacy_level="local")
     with Pointsman(home.path) as pointsman:
         draft = Draft("decision.turn", "d", "t", pointsman.clock.now(), b"{}")
-        pointsman.desk.recorder().append(draft).result()
+        pointsman.decision_recorder.recorder().record(draft)
     done = home.run("audit", "egress")
     assert done.exit_code == 1
     assert done.stdout.splitlines()[-1] == "NOT PROVED: 1 turn cannot be read"

@@ -41,18 +41,18 @@ def test_the_variable_and_the_settings_name_a_store_as_well(told, postgres_url, 
     plain = Told(told.home)
     settings = told.home / "pointsman.yaml"
     settings.write_text(f"store: {json.dumps(postgres_url)}\n{settings.read_text()}")
-    assert "3 entries" in plain("verify")
+    assert "5 entries" in plain("verify")
     monkeypatch.setenv("POINTSMAN_STORE", "postgresql://nobody@127.0.0.1:1/nothing")
     assert "cannot be reached" in plain("verify", code=1)
     monkeypatch.setenv("POINTSMAN_STORE", postgres_url)
     settings.write_text(settings.read_text().replace(postgres_url, "sqlite:"))
-    assert "3 entries" in plain("verify")
+    assert "5 entries" in plain("verify")
 
 
 def test_a_forgotten_store_starts_no_second_ledger(told):
     told("route", "hello")
     plain = Told(told.home)
-    assert "entries 0 to 2 were signed and are gone" in plain("verify", code=1)
+    assert "entries 0 to 4 were signed and are gone" in plain("verify", code=1)
     refused = plain("route", "hello", code=1)
     assert "the database is empty, but there are checkpoints of cli" in refused
     assert "--store" in refused

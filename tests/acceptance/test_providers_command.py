@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.gateway.house import Upstream, entries, model, provider, running, upstream, write_home
 
-from pointsman.recording.transitions import RECOVERED, UNAVAILABLE
+from pointsman.recording.health import RECOVERED, UNAVAILABLE
 from pointsman.storage.home import open_home
 from pointsman.testing import fails, says
 

@@ -14,6 +14,10 @@ from pathlib import Path
 import pytest
 from tests.acceptance.decision_home import GATE, GOOD, Home
 
+from pointsman import Pointsman
+from pointsman.cli.sensor import service_of
+from pointsman.sensors.state import offers
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "content-pipeline"
 
 
@@ -81,6 +85,26 @@ class TestSensor:
         assert "button" in home.run("sensor", "list").stdout
         assert home.run("sensor", "run", "buton", "--once").exit_code == 2
         assert home.run("sensor", "run", "--event", "{}").exit_code == 2
+
+    def test_an_event_is_left_for_the_process_that_runs_the_sensors(self, home: Home) -> None:
+        (home.path / "sensors").mkdir()
+        (home.path / "sensors" / "s.yaml").write_text(
+            "sensor: {id: button, type: manual, target: {run: {shell: [sh, -c, 'cat > out.json']}}}"
+        )
+        (home.path / "pointsman.yaml").write_text("workflow: {commands: [sh]}")
+        with Pointsman(home.path) as runner:
+            lease = runner.home.lease("sensors")
+            value = home.json("sensor", "run", "button", "--event", '{"score": 0.8}')
+            assert value == {"acted": [], "failed": 0, "left_for_runner": True}
+            assert home.run("sensor", "run", "--once").exit_code == 2, "it runs elsewhere"
+            service = service_of(runner)
+            for _ in range(3):
+                service.tick()
+            lease.release()
+        seen = json.loads((home.path / "out.json").read_text())["event"]
+        assert (seen["data"], seen["seq"]) == ({"score": 0.8}, 1)
+        assert offers(home.path, "button") == [], "an event that was taken is gone"
+        assert home.json("sensor", "list")[0]["trigger_count"] == 1
 
 
 @pytest.mark.slow

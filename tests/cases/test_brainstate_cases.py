@@ -11,7 +11,6 @@ import pytest
 from tests.models.brainstate_start import read_start
 
 from pointsman.brainstate.hints import routing_hints
-from pointsman.brainstate.read_state import read_state
 from pointsman.brainstate.reading import read_inputs, start_state
 from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.tick import insert_items, tick_state
@@ -163,20 +162,12 @@ GOOD = {
         ],
     },
 }
-READERS = {"start": read_start, "inputs": read_inputs, "state": read_state}
-
-
-def _good_state() -> Any:
-    state = _began({"start": {"goals": GOOD["start"]["goals"]}})
-    items = [{"type": "fact", "value": each} for each in ("x", "y", "x")]
-    after, _ = tick_state(state, read_inputs(_document({"wm": items})))
-    return _plain(after)
+READERS = {"start": read_start, "inputs": read_inputs}
 
 
 @pytest.mark.parametrize("case", _cases("refused.yaml"))
 def test_bodies_are_refused_as_told(case: dict[str, Any]) -> None:
-    good = _good_state() if case["body"] == "state" else GOOD[case["body"]]
-    document = _document(_changed(good, case))
+    document = _document(_changed(GOOD[case["body"]], case))
     with pytest.raises(DocumentError) as caught:
         READERS[case["body"]](document)
     problems = caught.value.problems
@@ -190,4 +181,4 @@ def test_bodies_are_refused_as_told(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("body", sorted(READERS))
 def test_the_bodies_that_refused_ones_come_from_are_good(body: str) -> None:
-    READERS[body](_document(_good_state() if body == "state" else GOOD[body]))
+    READERS[body](_document(GOOD[body]))

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.absent_texts import no_texts
 
 from pointsman.branches.compiled import compile_policy, plain
 from pointsman.branches.decide import DECIDER, decide
@@ -13,7 +14,6 @@ from pointsman.branches.file.decisions_file import DecisionsFile
 from pointsman.branches.policy import POLICY_FORM, branch_policy, read_document, read_policy
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, BranchTrace
 from pointsman.errors import DocumentError
-from pointsman.kernel.content import no_texts
 from pointsman.kernel.document import Document
 from pointsman.kernel.yaml_text import read_yaml
 

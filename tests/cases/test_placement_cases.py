@@ -16,9 +16,8 @@ from pointsman.kernel.json_text import read_json
 from pointsman.kernel.yaml_text import read_yaml
 from pointsman.placement.compiled import CompiledPlacement, compile_policy
 from pointsman.placement.decide import decide
-from pointsman.placement.facts import PlacementFacts, read_facts
+from pointsman.placement.facts import PlacementFacts, Sensitivity, read_facts
 from pointsman.placement.policy import BUILT_IN, placement_policy, read_policy
-from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.placement.trace import PlacementOutcome, PlacementTrace
 from pointsman.signals.kinds import KINDS
 

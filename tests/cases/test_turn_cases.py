@@ -82,6 +82,7 @@ def _said(outcome: TurnOutcome, trace: TurnTrace, want: dict[str, Any]) -> dict[
         "attempts": [each.rule_name for each in rule.rule_attempts],
         "lost": [each.candidate_model for each in main.rule_attempts],
         "lost_reasons": [each.reason for each in main.rule_attempts],
+        "unknown": [*(main.unknown_capabilities or ())],
         "banners": [banner.code for banner in outcome.banners],
         "banner_texts": [banner.text for banner in outcome.banners],
         "banner_parts": [part for part in want.get("banner_parts", []) if part in text],

@@ -16,7 +16,7 @@ import yaml
 from tests.deploy.shapes import COMPOSE, SPECS
 
 from pointsman.cli.main import COMMANDS
-from pointsman.gateway.api.status.gauges import GAUGES
+from pointsman.gateway.api.status.handlers import GAUGES
 from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 from pointsman.storage.policies.settings import read_settings

@@ -14,11 +14,11 @@ from pointsman.errors import (
     ResultMismatch,
 )
 from pointsman.jobs.log import JobStatus
-from pointsman.jobs.privacy import LET_THROUGH
 from pointsman.jobs.reply import read_reply
 from pointsman.jobs.request import read_job_request
 from pointsman.kernel.json_text import read_json
 from pointsman.kernel.replay import Verdict
+from pointsman.signals.kinds import LET_THROUGH
 from pointsman.storage.policies.agents_file import read_agents
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "agents.md"

@@ -59,7 +59,9 @@ def test_a_program_runs(live: Running, tmp_path: Path, number: int) -> None:
 
 
 def test_the_files_are_valid() -> None:
-    models, asked = blocks("yaml models")
+    models, keys, asked = blocks("yaml models")
+    shared = read_models(keys.encode(), "models.yaml").providers["openai"].api_key
+    assert [each.weight for each in shared] == [3, 1]
     usage = [
         read_models(each.encode(), "models.yaml").providers["groq"].stream_usage
         for each in (models, asked)
@@ -68,13 +70,14 @@ def test_the_files_are_valid() -> None:
     known = registry(read_models(models.encode(), "models.yaml"), lambda _name: None)
     (routing,) = blocks("yaml routing")
     assert len(read_policy(routing.encode(), "routing.yaml", known, "/").budgets) == 2
-    override, settings, tried, told = (
+    override, settings, tried, told, pooled, served = (
         read_settings(each.encode(), "pointsman.yaml") for each in blocks("yaml pointsman")
     )
     assert override.inline_override == "strict"
     assert settings.fallback.for_named_models
     assert (settings.fallback.notice, told.fallback.notice) == ("header", "in_band")
     assert tried.availability.probe_after_s == 20
+    assert (pooled.upstream.idle_s, served.server.head_timeout_s) == (30, 10)
     (codex,) = blocks("toml")
     assert tomllib.loads(codex)["model_providers"]["pointsman"]["base_url"] == f"{ADDRESS}/v1"
     assert "```yaml\n" not in GUIDE

@@ -9,7 +9,7 @@ import msgspec
 from pointsman.gateway.api.feed.events import EVENT_NAMES
 from pointsman.gateway.api.models import ANSWER_HEADERS
 from pointsman.gateway.api.shapes import ErrorAnswer
-from pointsman.gateway.api.status.gauges import GAUGES
+from pointsman.gateway.api.status.handlers import GAUGES
 from pointsman.gateway.route_table import ROUTES
 from pointsman.gateway.telemetry.metrics import COUNTERS, HISTOGRAMS
 

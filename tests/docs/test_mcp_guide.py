@@ -15,11 +15,9 @@ from click.testing import CliRunner
 from pointsman.app import Pointsman
 from pointsman.cli.main import main
 from pointsman.gateway.route_table import ROUTES
-from pointsman.mcp.prompts import PROMPTS
-from pointsman.mcp.resources import FILES, TEMPLATES
-from pointsman.mcp.server import McpServer
-from pointsman.mcp.service import Service
-from pointsman.mcp.visitor import HomeOwner
+from pointsman.mcp.resources import FILES, PROMPTS, TEMPLATES
+from pointsman.mcp.server import ToolServer
+from pointsman.mcp.visitor import HomeOwner, Service
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "mcp.md").read_text("utf-8")
 
@@ -63,7 +61,7 @@ def test_every_tool_stands_there_with_its_scope(tmp_path: Path) -> None:
     with Pointsman(tmp_path / "home") as pointsman:
         service = Service(pointsman, lambda: pointsman.conversations.services)
         owner = HomeOwner()
-        tools = McpServer(service, lambda _request: owner)._tools.values()
+        tools = ToolServer(service, lambda _request: owner)._tools.values()
         for each in tools:
             assert f"\n| `{each.name}` | {ROUTES[each.route].scope} | " in GUIDE
 

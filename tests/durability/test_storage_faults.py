@@ -7,6 +7,7 @@ import resource
 import shutil
 import threading
 import uuid
+from concurrent.futures import Future
 
 import apsw
 import pytest
@@ -19,9 +20,10 @@ from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
 from pointsman.storage.sqlite.database import LOG_PAGES
 from pointsman.storage.sqlite.ledger import WritePlace
+from pointsman.storage.stores.content import ContentStore
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.writer.checkpoints import CheckpointFolder
-from pointsman.storage.writer.group import MOST_WAITING
+from pointsman.storage.writer.group import FIRE_AND_FORGET_DELAY_S, MOST_WAITING
 from pointsman.storage.writer.ledger import RETRY_S, LedgerWriter
 
 KEY = SigningKey(bytes(range(32)))
@@ -386,3 +388,32 @@ def write_past_limit(folder, answers):
     stored = list(reader.chain_entries(1))
     kept = all(stored[entry.seq] == entry for entry in entries)
     answers.put((before, cause, len(entries), kept))
+
+
+def test_first_text_after_a_full_disk_is_kept(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    process = context.Process(target=keep_texts_past_limit, args=(tmp_path, answers))
+    process.start()
+    assert answers.get(timeout=60) == [True, False, False, False, True]
+    process.join()
+
+
+def keep_texts_past_limit(folder, answers):
+    store = ContentStore(folder / "content.db", bytes(32), "full", str)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    kept = [is_kept(store, "before")]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    kept += [is_kept(store, text) for text in ("first", "second", "third")]
+    # The store's thread looks once more at a disk that is still full, and then rests.
+    threading.Event().wait(10 * FIRE_AND_FORGET_DELAY_S)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    kept.append(is_kept(store, "after"))
+    store.close()
+    answers.put(kept)
+
+
+def is_kept(store, text):
+    done = Future()
+    store.hand_in(text, lambda: done)
+    return done.exception() is None

@@ -21,9 +21,9 @@ from tests.gateway.house import Running, eventually, write_home
 from tests.gateway.shadows import TIERS
 from tests.gateway.town import ADMIN, embedding
 
+from pointsman.access.book import spent_of
 from pointsman.access.caps import Cap, Owners, caps_of
-from pointsman.access.spent import spent_of
-from pointsman.calls.services import END_FORM
+from pointsman.calls.call_end import END_FORM
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.providers.messages import Usage

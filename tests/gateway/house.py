@@ -206,7 +206,7 @@ class Running:
 
     def tasks(self) -> int:
         """How many tasks run in the gateway's event loop."""
-        (listening,) = self.server.servers
+        listening, *_ = self.server.servers
         return len(asyncio.all_tasks(listening.get_loop()))
 
 

@@ -164,7 +164,7 @@ def asked_before(home: Path, *votes: str) -> ActionState:
                 request.request_id, number, by, request.action_hash, "approve", "", ""
             )
             draft = step_draft("voted", f"vote-{name}", pointsman.clock.now(), step)
-            pointsman.desk.recorder().append(draft).result()
+            pointsman.decision_recorder.recorder().record(draft)
     return state
 
 

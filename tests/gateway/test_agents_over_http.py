@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -152,6 +153,21 @@ def test_a_snapshot_that_is_not_there_is_said_to_developers(
     assert (told.status_code, value["error_code"]) == (404, "ROUTER_NO_SNAPSHOT")
     assert value["user_message"] == "The state this request refers to does not exist."
     assert name in value["developer_message"]
+
+
+@pytest.mark.req(61)
+@pytest.mark.parametrize("which", ["selfrep_snapshot_id", "brainstate_snapshot_id"])
+def test_an_empty_or_missing_snapshot_id_names_no_snapshot(live: Running, which: str) -> None:
+    body = {
+        "job_id": "j",
+        "job_seed": "s",
+        "query_text": "q",
+        "selfrep_snapshot_id": kept(live, {A: agent(0.9)}),
+        "brainstate_snapshot_id": minded(live, 0.8),
+    }
+    for changed in ({**body, which: ""}, {key: body[key] for key in body if key != which}):
+        told = live.post("/router/decide", json.dumps(changed).encode())
+        assert (told.status_code, told.json()["error_code"]) == (404, "ROUTER_NO_SNAPSHOT")
 
 
 @pytest.mark.req(61)

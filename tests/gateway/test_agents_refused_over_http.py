@@ -28,7 +28,7 @@ HOSTILE = [
     b"nonsense",
     b"[" * 100_000,
     b"{" * 100,
-    json.dumps(GOOD).encode(),
+    json.dumps({**GOOD, "query_text": " \t", "brainstate_snapshot_id": "b"}).encode(),
     json.dumps({**GOOD, "brainstate_snapshot_id": "b", "surprise": 1}).encode(),
     json.dumps({**GOOD, "brainstate_snapshot_id": 1e300}).encode(),
     json.dumps({**GOOD, "brainstate_snapshot_id": "b", "candidate_list": "a"}).encode(),

@@ -20,8 +20,9 @@ from pointsman.testing.upstream_replies import fails
 class Follower:
     """Follows the feed in a thread of its own."""
 
-    def __init__(self, live: Running) -> None:
+    def __init__(self, live: Running, headers: dict[str, str] | None = None) -> None:
         self.lines: list[str] = []
+        self._headers = headers
         self.status = 0
         self._live = live
         self.thread = threading.Thread(target=self._follow, daemon=True)
@@ -29,7 +30,9 @@ class Follower:
         eventually(lambda: self.status)
 
     def _follow(self) -> None:
-        with httpx.stream("GET", f"{self._live.url}/api/events", timeout=30) as response:
+        with httpx.stream(
+            "GET", f"{self._live.url}/api/events", timeout=30, headers=self._headers
+        ) as response:
             self.status = response.status_code
             for line in response.iter_lines():
                 self.lines.append(line)
@@ -38,6 +41,10 @@ class Follower:
         names = [each[7:] for each in self.lines if each.startswith("event: ")]
         data = [json.loads(each[6:]) for each in self.lines if each.startswith("data: ")]
         return list(zip(names, data, strict=False))
+
+    def counted(self, name: str, most: int) -> bool:
+        """Wait for so many events of a name."""
+        return eventually(lambda: sum(each == name for each, _ in self.events()) >= most)
 
     def told(self, name: str) -> dict[str, Any]:
         return eventually(lambda: next((d for n, d in self.events() if n == name), None))

@@ -47,14 +47,14 @@ def test_a_key_that_is_set_counts_from_the_next_turn(
     town: Town, serve: Callable[[Path], Running]
 ) -> None:
     providers = {**town.models["providers"]}
-    providers["open"] = {**providers["open"], "api_key": {"file": "keys/open"}}
+    providers["open"] = {**providers["open"], "api_key": {"file": "open.key"}}
     write_home(town.home, models={**town.models, "providers": providers})
     rules = [{"when": {"message_matches": "."}, "use": "open:big"}]
     routing = {"schema_version": 1, "global_default": "house:llama", "rules": rules}
     write_home(town.home, routing=routing)
     live = serve(town.home)
     assert live.chat("hello").headers["x-pointsman-model"] == "house:llama"
-    key = town.home / "keys" / "open"
+    key = town.home / "open.key"
     key.write_text("sk-openai-upstream-key")
     key.chmod(0o600)
     assert live.chat("hello").headers["x-pointsman-model"] == "open:big"
@@ -83,6 +83,7 @@ def test_a_policy_is_tried_out_with_its_own_models_and_aliases(town: Town, live:
     body = {"text": routing, "facts": {"message": "hello"}}
     tried = live.post("/api/policies/routing.yaml/try", body, **ADMIN).json()
     assert tried["chosen_model"] == "claude:opus"
+    write_home(town.home, pointsman={"secrets": {"env": ["NO_SUCH_KEY"]}})
     unset = text.replace("OPENAI_TEST_KEY", "NO_SUCH_KEY")
     body = {"text": unset, "facts": {"message": "@new hello"}}
     tried = live.post("/api/policies/models.yaml/try", body, **ADMIN).json()

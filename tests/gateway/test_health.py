@@ -26,8 +26,7 @@ from tests.gateway.town import ADMIN
 
 from pointsman.app import SystemClock
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.recording.health import HomeHealth
-from pointsman.recording.transitions import RECOVERED, RECOVERED_FORM
+from pointsman.recording.health import RECOVERED, RECOVERED_FORM, HomeHealth
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.stores.health import HealthStore
 from pointsman.testing import FrozenClock, fails
@@ -160,7 +159,7 @@ def test_of_turns_that_are_decided_in_one_round_one_tries_what_is_out(
         for each in callers:
             each.request("GET", "/health")
             each.getresponse().read()
-        (listening,) = live.server.servers
+        listening, *_ = live.server.servers
         sent = threading.Event()
         listening.get_loop().call_soon_threadsafe(sent.wait)
         for each in callers:

@@ -11,8 +11,7 @@ from tests.gateway.conftest import Town
 from tests.gateway.house import eventually, keeps, running, write_home
 from tests.gateway.shadows import SHADOW, counted, routing, settled
 
-from pointsman.learning.rubric import Rubric
-from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM
+from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM, Rubric
 from pointsman.testing import says
 
 

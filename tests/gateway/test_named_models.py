@@ -253,3 +253,16 @@ def test_a_preview_sees_what_was_spent_and_what_is_left(town: Town) -> None:
     assert [(each.name, each.left_microusd) for each in facts.budgets] == [
         ("day", 1_000_000 - spent)
     ]
+
+
+def test_the_list_of_models_tells_their_limits_where_they_are_known(town: Town) -> None:
+    able = {"max_context_tokens": 9000, "max_output_tokens": 70}
+    models = {**town.models["models"]}
+    models["open:big"] = {**models["open:big"], "capabilities": able}
+    write_home(town.home, models={**town.models, "models": models})
+    with running(town.home) as live:
+        listed = {each["id"]: each for each in live.get("/v1/models").json()["data"]}
+    assert (listed["open:big"]["context_length"], listed["open:big"]["max_output_tokens"]) == (
+        9000, 70,
+    )  # fmt: skip
+    assert "context_length" not in listed["auto"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -43,6 +44,27 @@ def test_a_session_is_recorded_counted_and_pinned_in_postgresql(
         assert live.chat("three", **MINE).headers["x-pointsman-model"] == "open:small"
     assert verify_ledger(open_home(town.home)).is_intact
     assert {each.name for each in town.home.glob("*.db")} <= LOCAL
+
+
+def test_turns_that_come_together_each_follow_the_pin_of_their_own_session(
+    town: Town, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POINTSMAN_STORE", postgres_url)
+    with running(town.home) as live, ThreadPoolExecutor(12) as callers:
+        for number in range(0, 12, 3):
+            live.chat("first", headers={"x-session-id": f"s{number}"})
+            live.post(f"/api/sessions/s{number}/pin", {"model": "small"})
+
+        def served(number: int) -> str:
+            answer = live.chat("next", headers={"x-session-id": f"s{number}"})
+            return answer.headers["x-pointsman-model"]
+
+        for _ in range(2):
+            assert [*callers.map(served, range(12))] == [
+                "open:small" if number % 3 == 0 else "open:big" for number in range(12)
+            ]
+        # The tables are there from the start, but nothing was learned: no turn asks for patterns.
+        assert not live.parts.pointsman.gathering._has_patterns()
 
 
 def test_no_answer_leaves_while_postgresql_is_down_and_they_do_when_it_is_back(

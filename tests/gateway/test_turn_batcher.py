@@ -26,7 +26,7 @@ from tests.gateway.house import (
 from pointsman.gateway.turns import turn_batcher
 from pointsman.gateway.turns.endpoints import ModelEndpoint
 from pointsman.kernel.record import OUTCOME, read_recorded
-from pointsman.testing.upstream_replies import Pause, Received, Step, says
+from pointsman.testing.upstream_replies import Pause, Received, Step, calls, says
 
 MANY = 4 * turn_batcher.FEW
 ROUTING = {"schema_version": 1, "global_default": "up:big"}
@@ -52,7 +52,7 @@ def said(answer: Any) -> str:
 
 
 def endpoints(live: Running) -> list[ModelEndpoint]:
-    routes = live.server.service._handlers._exact
+    routes = live.server.service._handlers.exact
     return [each for each in routes.values() if isinstance(each, ModelEndpoint)]
 
 
@@ -93,6 +93,72 @@ def test_a_turn_is_recorded_as_it_is_at_length(tmp_path: Path) -> None:
                 headers.append([*answer.headers])
     assert found[0] == found[1]
     assert headers[0] == headers[1]
+
+
+WEATHER = [{"type": "function", "function": {"name": "weather", "parameters": {}}}]
+
+
+def tool_loop(live: Running, size: int) -> list[Any]:
+    """Run a turn of two tool calls over a history of a size; returns its answers."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "x " * (size // 2)}]
+    answers = []
+    for number in range(3):
+        body = {"model": "auto", "messages": messages, "tools": WEATHER}
+        answers.append(live.post("/v1/chat/completions", body, **{"x-session-id": "s"}))
+        told = answers[-1].json()["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": f"c{number}", "content": f"{number} degrees"}
+        messages = [*messages, told, result]
+    return answers
+
+
+@pytest.mark.parametrize("size", [10, 20_000, 300_000])
+def test_a_tool_loop_is_recorded_as_it_is_at_length(tmp_path: Path, size: int) -> None:
+    found, answered = [], []
+    for name in ("short", "long"):
+        steps = (calls(("weather", {})), calls(("weather", {})), says("cold"))
+        with upstream(*steps) as up, running(a_home(tmp_path / name, up)) as live:
+            for each in endpoints(live):
+                each.batcher = each.batcher if name == "short" else None
+            answers = tool_loop(live, size)
+            found.append(recorded(live, 3))
+            ids = {each.headers["x-pointsman-turn"] for each in answers}
+            policies = [each.headers["x-pointsman-policy"] for each in answers]
+            answered.append((len(ids), policies, [*answers[-1].headers]))
+            assert len(live.entries("decision.turn")) == 1
+    assert found[0] == found[1]
+    assert answered[0] == answered[1]
+    assert answered[0][:2] == (1, ["global_default", "turn_lock", "turn_lock"])
+
+
+@pytest.mark.usefixtures("put_off")
+def test_tool_calls_and_results_stay_batched_and_store_their_lock_once(tmp_path: Path) -> None:
+    steps = (says("warm"), calls(("weather", {})), calls(("weather", {})), says("cold"))
+    with upstream(*steps) as up:
+        home = a_home(tmp_path / "home", up)
+        with running(home) as live:
+            live.chat("the first has to connect, and is served at length")
+            eventually(lambda: live.parts.metrics.in_flight == 0)
+            stored: list[object] = []
+            keep = live.parts.sessions._group.append
+            live.parts.sessions._group.append = lambda item: stored.append(item) or keep(item)  # type: ignore[method-assign]
+            tool_loop(live, 10)
+            # Ends are put off for batched turns alone.
+            assert live.parts.metrics.in_flight == 1
+            assert len(stored) == 1
+
+
+def test_a_tool_loop_goes_on_after_a_restart_between_its_results(tmp_path: Path) -> None:
+    steps = (calls(("weather", {})), calls(("weather", {})), says("cold"), says("cold"))
+    with upstream(*steps) as up:
+        home = a_home(tmp_path / "home", up)
+        with running(home) as live:
+            before = tool_loop(live, 10)[1]
+        with running(home) as live:
+            result = {"role": "tool", "tool_call_id": "c", "content": "1 degree"}
+            body = {"model": "auto", "messages": [{"role": "user", "content": "x"}, result]}
+            after = live.post("/v1/chat/completions", body, **{"x-session-id": "s"})
+        assert after.headers["x-pointsman-turn"] == before.headers["x-pointsman-turn"]
+        assert after.headers["x-pointsman-policy"] == "turn_lock"
 
 
 def test_a_turn_that_is_alone_waits_for_no_round_of_the_loop_others_do() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import Raw
 from tests.gateway.conftest import Town
 from tests.gateway.house import ABLE, Running, eventually, keeps, write_home
 from tests.gateway.shadows import SHADOW, counted, settled
@@ -16,9 +17,9 @@ from tests.gateway.shadows import routing as shadowing
 from tests.mcp_surface.depot import done, over_http
 
 from pointsman.audit.turn_story import recent_stories
-from pointsman.calls.services import CallEnd, outcome_of
+from pointsman.calls.call_end import END_FORM, CallEnd
 from pointsman.cli.main import main
-from pointsman.kernel.record import Names, outcome_draft
+from pointsman.kernel.record import Names, OutcomeRecord, outcome_draft
 from pointsman.storage.home import open_home
 from pointsman.testing import calls, fails, says
 from pointsman.testing.upstream_replies import Received, Step
@@ -328,7 +329,8 @@ def test_a_call_that_a_budget_refused_after_the_decision_is_told(live: Running) 
     shown = pointsman.route(pointsman.facts("write code"))
     end = CallEnd("claude:opus", "cloud", 1, False, 402, "over_budget", 0, "", 0, 0, None)
     names = Names("o-1", shown.decision_id, pointsman.clock.now())
-    pointsman.desk.recorder().append(outcome_draft(names, outcome_of(end))).result()
+    outcome = OutcomeRecord("failed", Raw(END_FORM.encode(end)))
+    pointsman.decision_recorder.recorder().record(outcome_draft(names, outcome))
     page = read(live, shown.turn_id)
     assert (page["state"], page["served_model"]) == ("refused", "")
     assert page["calls"][0]["outcome"] == "refused"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.gateway.house import Running, running, write_home
+from tests.gateway.house import Running, eventually, running, write_home
 from tests.gateway.test_http_limits import answered, request, status_of
 
 HEALTH = b"GET /health HTTP/1.1"
@@ -122,6 +123,34 @@ def test_silent_clients_make_room_for_those_that_ask(tmp_path: Path) -> None:
         kept.sendall(request(b"", b"", HEALTH))
         assert status_of(kept.recv(65_536)) == 200
         assert is_cut(silent[0])
+
+
+def test_callers_that_come_together_are_accepted_together(live: Running) -> None:
+    counts: list[int] = []
+    known: set[object] = set()
+    is_held, are_here = threading.Event(), threading.Event()
+    loop = live.server.loop
+
+    def look(rounds: int) -> None:
+        counts.append(len(live.server.connections - known))
+        if rounds:
+            loop.call_soon(look, rounds - 1)
+
+    def hold_up() -> None:
+        """Keep the event loop busy until all callers wait to be accepted."""
+        known.update(live.server.connections)
+        is_held.set()
+        are_here.wait(30)
+        look(2)
+
+    loop.call_soon_threadsafe(hold_up)
+    assert is_held.wait(30)
+    with ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(socket.create_connection(("127.0.0.1", live.port), timeout=30))
+        are_here.set()
+        eventually(lambda: len(counts) == 3)
+    assert (counts[0], counts[-1]) == (0, 8)
 
 
 def is_cut(sock: socket.socket) -> bool:

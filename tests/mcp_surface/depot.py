@@ -18,9 +18,8 @@ from mcp_types import CallToolResult, TextResourceContents
 from tests.gateway.house import Upstream, model, provider, write_home
 
 from pointsman.app import Pointsman
-from pointsman.mcp.server import McpServer
-from pointsman.mcp.service import Service
-from pointsman.mcp.visitor import HomeOwner
+from pointsman.mcp.server import ToolServer
+from pointsman.mcp.visitor import HomeOwner, Service
 from pointsman.testing.upstream_replies import says
 
 COMMAND = [sys.executable, "-c", "from pointsman.cli.main import main; main()"]
@@ -87,7 +86,7 @@ async def inside(home: Path, mode: str = "auto") -> AsyncIterator[tuple[Client, 
     with Pointsman(home, writer="mcp") as pointsman:
         service = Service(pointsman, lambda: pointsman.conversations.services, keeps_session=True)
         owner = HomeOwner()
-        made = McpServer(service, lambda _request: owner)
+        made = ToolServer(service, lambda _request: owner)
         async with Client(made.server, mode=mode) as client:  # type: ignore[arg-type] # as asked
             yield client, pointsman
         await made.delegations.close()

@@ -280,3 +280,29 @@ def test_a_missing_sdk_is_told_with_the_command_that_installs_it(
     told = live.post("/mcp", LIST, **TAKEN)
     assert (told.status_code, told.json()["error_code"]) == (501, "mcp.not_installed")
     assert "pip install 'pointsman[mcp]'" in told.json()["developer_message"]
+
+
+async def test_a_key_sees_and_replays_its_own_tenants_turns_alone(
+    live: Running, depot: Depot
+) -> None:
+    acme = key(live, scopes=["models", "read", "act"], tenant="acme")
+    globex = key(live, scopes=["models", "read", "act"], tenant="globex")
+    depot.provider.then(says("done"))
+    turn = live.chat("hello", headers=acme).headers["x-pointsman-turn"]
+    async with over_http(live.url, **globex) as client:
+        for name in (turn, "last"):
+            assert "no turn is recorded" in await refused(client, "route_explain", turn=name)
+            with pytest.raises(MCPError, match="no turn is recorded"):
+                await read(client, f"pointsman://turn/{name}")
+            with pytest.raises(MCPError, match="no turn is recorded"):
+                await client.get_prompt("why_this_model", {"turn": name})
+        assert "no decision is recorded" in await refused(client, "route_replay", ids=[turn])
+        assert (await done(client, "route_replay"))["total"] == 0
+        assert turn not in await read(client, "pointsman://turns")
+        assert (await done(client, "cost"))["total"]["calls"] == 0
+        listed = await client.list_resources()
+        assert turn not in str(listed)
+    async with over_http(live.url, **acme) as client:
+        assert (await done(client, "route_explain", turn=turn))["turn_id"] == turn
+        assert turn in await read(client, "pointsman://turns")
+        assert (await done(client, "route_replay"))["identical"] >= 1

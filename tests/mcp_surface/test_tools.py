@@ -122,7 +122,7 @@ async def test_a_ledger_that_cannot_be_written_is_told_and_nothing_is_decided(
         raise LedgerUnavailable
 
     async with inside(depot.home) as (client, pointsman):
-        monkeypatch.setattr(pointsman.desk, "record", breaks)
+        monkeypatch.setattr(pointsman.decision_recorder, "record", breaks)
         assert (await refused(client, "route_preview", message="hi")).startswith("ledger.")
 
 
@@ -156,10 +156,10 @@ async def test_a_preview_on_facts_looks_at_nothing_else(depot: Depot) -> None:
 async def test_decisions_go_to_a_chain_of_the_server_s_own(depot: Depot) -> None:
     async with inside(depot.home) as (client, pointsman):
         await done(client, "route_preview", message="hi")
-        assert pointsman.desk.recorder().chain == "mcp"
+        assert pointsman.decision_recorder.recorder().chain == "mcp"
         async with inside(depot.home) as (other, second):
             await done(other, "route_preview", message="hi")
-            assert second.desk.recorder().chain != "mcp"
+            assert second.decision_recorder.recorder().chain != "mcp"
     with Pointsman(depot.home) as pointsman:
         assert pointsman.verify().is_intact
         assert pointsman.replay_all().is_clean
@@ -276,7 +276,7 @@ async def test_a_cancelled_replay_stops_at_its_next_step(
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def endless(_since: object, *, progress: Any) -> None:
+    def endless(_since: object, *, progress: Any, tenant: object) -> None:
         try:
             while True:
                 seen.append(len(seen))

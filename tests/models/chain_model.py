@@ -13,7 +13,9 @@ Plain = dict[str, Any]
 EMBEDDED = "embedded:smollm2-135m"
 EMBEDDED_ENTRY: Plain = {"location": "local", "tier": "fast", "aliases": ["local"],
                          "capabilities": {"max_context_tokens": 2048, "max_output_tokens": 1024,
+                                          "supports_images": False,
                                           "supports_tools": False,
+                                          "supports_system_prompt": True,
                                           "supports_structured_output": True},
                          "price": {"input": 0, "output": 0}}  # fmt: skip
 TIERS = ["fast", "balanced", "deep"]
@@ -160,6 +162,8 @@ class _Chain:
                 break
         last = chain[-1]
         won = last["verdict"] == "chose"
+        if won:
+            last["unknown"] = self._unknown(last["candidate"])
         if won and last["policy"] == "rule" and self.routing.get("trace_deferred") != "off":
             shadow = self._pattern()
             if shadow["candidate"] is not None:
@@ -216,17 +220,25 @@ class _Chain:
              & {"unavailable", "rate_limited"}
              or model in excluded),
             ("no_vision_support",
-             facts.get("has_images") and not needs.get("supports_images", False)),
+             facts.get("has_images") and not needs.get("supports_images", True)),
             ("exceeds_context_window", most is not None and tokens(facts, model) > most),
             ("no_tool_support",
              facts.get("has_tool_definitions") and not needs.get("supports_tools", True)),
             ("no_system_prompt_support",
              facts.get("has_system_prompt") and not needs.get("supports_system_prompt", True)),
             ("no_structured_output_support", facts.get("requires_structured_output")
-             and not needs.get("supports_structured_output", False)),
+             and not needs.get("supports_structured_output", True)),
             ("over_budget", entry is not None and self._is_over_budget(entry, model)),
         ]  # fmt: skip
         return next((code for code, failed in vetoes if failed), None)
+
+    def _unknown(self, model: str) -> list[str]:
+        """What the turn needs, and the model neither has nor lacks as far as is known."""
+        known, facts = self.models[model].get("capabilities", {}), self.facts
+        needs = [("supports_images", "has_images"), ("supports_tools", "has_tool_definitions"),
+                 ("supports_system_prompt", "has_system_prompt"),
+                 ("supports_structured_output", "requires_structured_output")]  # fmt: skip
+        return [name for name, fact in needs if facts.get(fact) and known.get(name) is None]
 
     def _is_over_budget(self, entry: Plain, model: str) -> bool:
         """A price that is not known may overdraw any budget; a free call overdraws none."""
@@ -246,7 +258,8 @@ class _Chain:
         failure = None if candidate is None else self._failure(candidate)
         verdict = "not_applicable" if candidate is None else "rejected" if failure else "chose"
         return {"policy": policy, "verdict": verdict, "candidate": candidate,
-                "validation_failure": failure, "rule_name": rule, "rule_attempts": []}  # fmt: skip
+                "validation_failure": failure, "rule_name": rule, "rule_attempts": [],
+                "unknown": []}  # fmt: skip
 
     def _override(self) -> Plain:
         return self._by_hand("per_message_override", self.override)

@@ -128,4 +128,4 @@ def _record_one(
     ruling = decide_turn(ruling_policies, pointsman.gather_placement(in_force, facts, about), facts)
     aside = Aside(1, pointsman.ids.new_id(), about.session_id, False, VERSION)
     names = Names(pointsman.ids.new_id(), about.turn_id, about.asked_at)
-    pointsman.desk.hand_in(names, in_force, ruling, aside, waits)
+    pointsman.decision_recorder.hand_in(names, in_force, ruling, aside, waits)

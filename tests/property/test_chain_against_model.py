@@ -45,6 +45,7 @@ def _plain(said: Evaluation) -> Plain:
         "validation_failure": said.validation_failure,
         "rule_name": said.rule_name,
         "rule_attempts": [each.rule_name for each in said.rule_attempts],
+        "unknown": [*(said.unknown_capabilities or ())],
     }
 
 

@@ -25,9 +25,8 @@ from pointsman.kernel.document import Document
 from pointsman.kernel.instant import Instant
 from pointsman.placement.compiled import CompiledPlacement
 from pointsman.placement.compiled import compile_policy as compile_placement
-from pointsman.placement.facts import PlacementFacts, Taint
+from pointsman.placement.facts import PlacementFacts, Sensitivity, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
-from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.placement.rules.table import PlacementFile
 from pointsman.recording.placing import PlacedTurn, facts_of_turn
 from pointsman.recording.ruling import Ruling, policies_in_force
@@ -120,7 +119,7 @@ class Conversation:
             self.held.add(about.session_id)
 
     def note(self, asked: PlacementFacts, effects: list[flow.Effect]) -> None:
-        """The fake ledger: remembers sessions as the desk does."""
+        """The fake ledger: remembers sessions as the decision_recorder does."""
         for effect in effects:
             if isinstance(effect, flow.RecordPlacement):
                 rule = taint_rule(self.in_force.placement.policy, effect.placing)
@@ -217,7 +216,7 @@ class Driven:
         return self.call(effect)
 
     def record(self, effect: flow.Record) -> None:
-        """The fake ledger: remembers sessions as the desk does."""
+        """The fake ledger: remembers sessions as the decision_recorder does."""
         assert (effect.kind == "turn") == (self.recorded is None)
         self.recorded = effect.ruling
         placing, talk = effect.ruling.placing, self.talk

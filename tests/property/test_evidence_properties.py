@@ -134,7 +134,7 @@ def test_large_index_with_ties_equals_the_definition(count):
         (name, "ab"[n % 2], Outcomes.of(1 + n % 20, n * 37, n % 3, n * 10**5))
         for n, name in enumerate(names)
     ]
-    index.put(done)
+    index.replace(done)
     looks = {
         each: centre_look(raw_look(*each), index.centre)
         for each in set(zip(prints, letters, tokens, strict=True))
@@ -169,9 +169,9 @@ def test_sieve_equals_the_definition(held, scale, has_tokens):
         own[LETTERS:-STRUCTURE] = 0
     chosen = np.arange(held) * 7_919 % 40
     sieve = Sieve(512)
-    sieve.put(0, kinds[chosen[:512]])
+    sieve.set_signs(0, kinds[chosen[:512]])
     sieve.reserve(held + 5, 512)
-    sieve.put(512, kinds[chosen[512:]])
+    sieve.set_signs(512, kinds[chosen[512:]])
     by_kind = [disagreement(own.tolist(), each) for each in kinds.tolist()]
     disagreements = [by_kind[each] for each in chosen.tolist()]
     for k in (1, 9, 320):
@@ -236,7 +236,7 @@ def test_index_equals_the_definition(looks, asked, data):
         for name in names
         for model in data.draw(st.sampled_from(["a", "b", "ab"]))
     ]
-    index.put(done)
+    index.replace(done)
     k = data.draw(st.integers(1, 15))
 
     centre = index.centre
@@ -274,6 +274,6 @@ def test_order_of_recording_changes_nothing(looks, data):
         for each in order:
             index.add([each])
         index.recentre()
-        index.put((each.id, "m", outcome) for each in order)
+        index.replace((each.id, "m", outcome) for each in order)
         found.append(index.evidence(index.look(prints[0], letters[0], tokens[0])))
     assert found[0] == found[1]

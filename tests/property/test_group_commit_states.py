@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 )
 
 from pointsman.storage.writer import group as module
+from pointsman.storage.writer import states
 from pointsman.storage.writer.group import (
     INLINE_LIMIT_S,
     TRANSITIONS,
@@ -117,7 +118,7 @@ class Writer(RuleBasedStateMachine):
     def _submit(self):
         item = self._new_item()
         waiter = Waiter(item)
-        self.group.submit(item).add_done_callback(
+        self.group.append(item).add_done_callback(
             lambda done: waiter.results.append(done.exception() or done.result())
         )
         self.waiters.append(waiter)
@@ -203,7 +204,7 @@ class Writer(RuleBasedStateMachine):
     def items_are_committed_in_their_order(self):
         assert self.durable == sorted(self.durable)
         assert self.group.settled_count == len(self.durable) + len(self.refused)
-        assert self.group.submitted_count == len(self.handed_in)
+        assert self.group.received_count == len(self.handed_in)
 
     def teardown(self):
         self.housekeeping_fails = len(self.handed_in) % 5 == 4
@@ -231,6 +232,6 @@ def test_every_transition_of_the_writer_is_taken_and_no_item_is_lost():
 
 
 def test_the_table_in_the_docstring_is_the_table_in_force():
-    rows = re.findall(r"\| (\w+) +\| (\w+) +\| (\w+) +\|", GroupCommit.__doc__.upper())
+    rows = re.findall(r"\| (\w+) +\| (\w+) +\| (\w+) +\|", states.__doc__.upper())
     written = {(State[state], WriterEvent[event]): State[after] for state, event, after in rows[1:]}
     assert written == TRANSITIONS

@@ -26,10 +26,9 @@ from pointsman.providers.messages import (
 )
 from pointsman.providers.port import Dialect
 from pointsman.providers.registry.dialects import speaker
-from pointsman.sessions.history import MOST_WRITTEN, History, TranscriptStyle
+from pointsman.sessions.history import MOST_WRITTEN, History, TouchTracker, TranscriptStyle
 from pointsman.sessions.message import MessageUsage, Metadata, SessionMessage, Status
 from pointsman.sessions.rollup import rollup
-from pointsman.sessions.touched_files import TouchTracker
 from pointsman.sessions.transcript import estimated_tokens, transcript
 from pointsman.signals.tokens import count_tokens
 

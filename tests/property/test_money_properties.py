@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from pointsman.access.book import SPENT_FORM, Spent
 from pointsman.access.budgets import RESERVED_FOR, Budgets, Refused, Reservation
 from pointsman.access.caps import Account, Cap, Owners, account_of, is_counted, windows_at
 from pointsman.access.charges import Tokens, charge_call, quote_call
-from pointsman.access.spent import SPENT_FORM, Spent
 from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd, divide
 from pointsman.providers.messages import Usage

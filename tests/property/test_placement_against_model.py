@@ -15,9 +15,15 @@ from tests.models.placement_model import ACTIONS, Plain
 from pointsman.kernel.instant import Instant
 from pointsman.placement.compiled import CompiledPlacement, compile_policy
 from pointsman.placement.decide import decide
-from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
+from pointsman.placement.facts import (
+    CountedBy,
+    Failed,
+    LocalModel,
+    PlacementFacts,
+    Sensitivity,
+    Taint,
+)
 from pointsman.placement.policy import BUILT_IN, placement_policy, read_policy
-from pointsman.placement.rules.sensitivity import Sensitivity
 
 LIMIT = 100
 TABLE: Plain = json.loads(msgspec.json.encode(BUILT_IN))

@@ -43,7 +43,8 @@ from pointsman.turns.decide import decide as decide_turn
 from pointsman.turns.decide import encode_decision, run_chain
 from pointsman.turns.facts import BudgetLeft, Override, TurnFacts
 from pointsman.turns.policy import NO_ROUTING, turn_policy
-from pointsman.turns.registry.models import Capabilities, Model
+from pointsman.turns.registry.catalogue import Capabilities
+from pointsman.turns.registry.models import Model
 
 texts = st.text(max_size=40)
 counts = st.integers(0, 2**40)

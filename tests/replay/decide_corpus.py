@@ -27,12 +27,18 @@ from pointsman.kernel.json_text import read_json
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.placement.decide import DECIDER as PLACEMENT_DECIDER
 from pointsman.placement.facts import FACTS_FORM as PLACEMENT_FACTS_FORM
-from pointsman.placement.facts import CountedBy, Failed, LocalModel, PlacementFacts, Taint
+from pointsman.placement.facts import (
+    CountedBy,
+    Failed,
+    LocalModel,
+    PlacementFacts,
+    Sensitivity,
+    Taint,
+)
 from pointsman.placement.facts import with_seal as with_content_seal
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.policy import POLICY_FORM as PLACEMENT_POLICY_FORM
 from pointsman.placement.rules.policy_rule import GivenPolicyCondition, GivenPolicyRule
-from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.placement.rules.table import Sensitive
 from pointsman.placement.trace import Placed
 from pointsman.testing.builders import a_policy, some_facts

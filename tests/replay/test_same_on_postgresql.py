@@ -21,7 +21,7 @@ from pointsman.recording.recorder import MadeDecision, PinnedSnapshot, Recorder
 from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.home import open_home
 from pointsman.storage.stores.entries import LedgerReader
-from pointsman.testing.time import CountedIds, FrozenClock
+from pointsman.testing.builders import CountedIds, FrozenClock
 from pointsman.turns.decide import DECISION_VERSION as TURN_VERSION
 from pointsman.turns.policy import POLICY_FORM
 
@@ -60,7 +60,9 @@ def record(home):
     for message in corpus.MESSAGES:
         recorder.hand_in_text(message, waits)
     for made in made_of(home.identity.ledger):
-        recorder.decide(Names(ids.new_id(), "ref", clock.now()), made, ASIDE, waits.expect())
+        recorder.hand_in_decision(
+            Names(ids.new_id(), "ref", clock.now()), made, ASIDE, waits.expect()
+        )
     waits.wait()
     recorder.close()
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pointsman.access.accounts import names_of
+from pointsman.access.book import Spent
 from pointsman.access.budgets import Reservation
 from pointsman.access.caps import Cap, Owners
 from pointsman.access.charges import Quote, Tokens
 from pointsman.access.folding import Folding, OutcomeEntry
 from pointsman.access.shared_budgets import SharedBudgets
-from pointsman.access.spent import Spent
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.replicas.epoch import EpochKeeper

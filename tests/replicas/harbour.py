@@ -12,7 +12,7 @@ from redis import Redis
 from tests.gateway.house import ABLE, provider
 from tests.replicas.fleet import Fleet
 
-from pointsman.access.spent import Spent, spent_of
+from pointsman.access.book import Spent, spent_of
 from pointsman.app import Pointsman
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME

@@ -117,7 +117,7 @@ def test_store_check_and_doctor_say_what_to_set(
 ) -> None:
     monkeypatch.setenv("POINTSMAN_REDIS", redis_url)
     with Pointsman(tmp_path, store=postgres_url) as pointsman:
-        pointsman.desk.recorder()
+        pointsman.decision_recorder.recorder()
 
     def ran(*words: str) -> str:
         given = ["--home", str(tmp_path), "--store", postgres_url, *words]
@@ -135,7 +135,7 @@ def test_store_check_tells_of_a_redis_that_does_not_answer(
     server = RedisServer()
     server.close()
     with Pointsman(tmp_path, store=postgres_url) as pointsman:
-        pointsman.desk.recorder()
+        pointsman.decision_recorder.recorder()
     (tmp_path / "pointsman.yaml").write_text(f"redis: {server.url}\n")
     given = ["--home", str(tmp_path), "--store", postgres_url, "store", "check"]
     done = CliRunner().invoke(main, given, catch_exceptions=False)

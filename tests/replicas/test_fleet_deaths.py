@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -13,6 +14,9 @@ from tests.gateway.house import eventually
 from tests.replicas.conftest import Harbour
 from tests.replicas.deaths import check, under_load
 from tests.replicas.harbour import LEASE_S, faults
+
+DEADLINE_S = 15.0
+"""A statement's patience, one connection, and a machine that is busy with other tests."""
 
 
 def test_a_replica_is_killed(harbour: Harbour) -> None:
@@ -120,3 +124,33 @@ def test_every_replica_tells_of_a_redis_that_forgets_until_it_no_longer_does(
 def _trouble(ship: Any) -> dict[str, str]:
     found: dict[str, str] = ship.get("/health/readiness").json()["shared"]["trouble"]
     return found
+
+
+@pytest.mark.parametrize("kind", ["postgres", "redis"])
+def test_a_database_that_stands_still_is_a_503_within_the_deadline(
+    harbours: Callable[[str], Harbour], kind: str
+) -> None:
+    harbour = harbours(kind)
+    ship = harbour.fleet.ships[0]
+    assert ship.chat("hello", "still").status_code == 200
+    with harbour.postgres.standstill():
+        started = time.monotonic()
+        told = ship.chat("hello", "still")
+        assert (told.status_code, told.json()["error"]["code"]) == (503, "ledger.unavailable")
+        assert time.monotonic() - started < DEADLINE_S
+        report = eventually(lambda: _unready(ship))
+        assert report["ledger"]["writable"] is False
+        started = time.monotonic()
+        assert ship.get("/v1/models").status_code in {200, 503}
+        assert time.monotonic() - started < DEADLINE_S
+        words = told.text + json.dumps(report) + ship.get("/api/turns").text
+        assert "postgresql:" not in words
+        assert "/tmp" not in words
+    eventually(lambda: ship.chat("hello", "still").status_code == 200, seconds=60)
+    eventually(lambda: ship.get("/health/readiness").status_code == 200, seconds=60)
+
+
+def _unready(ship: Any) -> dict[str, Any] | None:
+    told = ship.get("/health/readiness")
+    found: dict[str, Any] = told.json()
+    return found if told.status_code == 503 else None

@@ -12,7 +12,7 @@ from tests.servers import RedisServer, started
 
 from pointsman.app import Pointsman
 from pointsman.kernel.instant import DAY, Instant
-from pointsman.recording.transitions import RECOVERED
+from pointsman.recording.health import RECOVERED
 from pointsman.replicas.shared_health import PolledHealth
 from pointsman.testing import FrozenClock
 from pointsman.turns.registry.call_event import Result
@@ -47,7 +47,14 @@ def opened(
         monkeypatch.setenv("POINTSMAN_REDIS", request.getfixturevalue("redis_url"))
     home = write_home(tmp_path / "home", **FILES)
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(Pointsman(home, store=postgres_url, clock=clock))
+
+        def open_one() -> Pointsman:
+            one = stack.enter_context(Pointsman(home, store=postgres_url, clock=clock))
+            # It measures the store's time as it begins: the clock here stands still meanwhile.
+            assert one.health.trouble == ""
+            return one
+
+        yield open_one
 
 
 def fail(one: Pointsman, model: str, times: int = 1, result: Result = "server_error") -> None:
@@ -72,14 +79,14 @@ def test_one_process_at_a_time_tries_and_gives_the_right_back(
 ) -> None:
     one, two = opened(), opened()
     fail(one, "p:m", 2, "network")
-    clock.advance(seconds=20)
+    clock.advance(seconds=25)
     assert one.health.now() == two.health.now() == {"p": "half_open"}
     assert one.health.claim("p:m")
     assert not two.health.claim("p:n")
     one.health.begin("p:m")
     fail(one, "p:m", 1, "network")
     assert two.health.now() == {"p": "unavailable"}
-    clock.advance(seconds=20)
+    clock.advance(seconds=25)
     assert two.health.claim("p:n")
     two.health.note_call_end("p:n", "success", MODELS)
     assert one.health.now() == two.health.now() == {}

@@ -48,7 +48,7 @@ def test_what_has_ended_is_counted_and_not_held_again(
         counting(*urls, "two") as two,
     ):
         done, under_way = held(one, COST), held(one, 100)
-        pointsman.desk.recorder().append(ended(one, done)).result()
+        pointsman.decision_recorder.recorder().record(ended(one, done))
         if is_counted:
             two.folding.catch_up_all()
         (two.quick or two.durable).lapse(one.process)
@@ -73,7 +73,7 @@ def test_a_replica_that_cannot_hold_it_again_tries_with_its_next_sign_of_life(
             SharedStores("one", one.durable._pool, one.durable, one.state),
             one.budgets,
             SharedHealth(clock, "one", lambda: None),
-            pointsman.desk.recorder(),
+            pointsman.decision_recorder.recorder(),
             (clock, ids),
             lambda: ("", ""),
         )

@@ -63,6 +63,31 @@ def test_an_epoch_whose_holds_are_forgotten_while_it_is_built_is_built_anew(
         assert one.left() == two.left() == 700
 
 
+def test_a_redis_that_is_ahead_of_a_restored_ledger_is_counted_anew(
+    postgres_url: str, redis_url: str
+) -> None:
+    """An older dump restored beside a running Redis: every seed would be stale for good."""
+    with (
+        counting(postgres_url, redis_url, "one") as one,
+        counting(postgres_url, redis_url, "two") as two,
+        closing(opened_redis(redis_url)) as redis,
+    ):
+        two.end(0, held(two, 200).id, 150)
+        held(one, 300)
+        (marks,) = redis.scan_iter("*:marks")
+        chain = next(name for name in redis.hgetall(marks) if name)
+        redis.hset(marks, chain, 1_000_000)
+        redis.delete(*redis.scan_iter("*:account:*"))
+        with pytest.raises(BudgetUnavailable):
+            one.left()
+        for each in (one, two, one, two):
+            each.tend()
+        assert one.left() == two.left() == 1000 - 300 - 150
+        epoch = redis.get(next(redis.scan_iter("*}:epoch")))
+        one.tend()
+        assert redis.get(next(redis.scan_iter("*}:epoch"))) == epoch, "only once"
+
+
 def test_an_account_that_redis_forgets_is_counted_anew(postgres_url: str, redis_url: str) -> None:
     """What `volatile-lru` and its kind may take: nothing is refused, and nothing is lost."""
     with (

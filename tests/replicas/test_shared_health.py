@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pointsman.kernel.instant import DAY, Instant
+from pointsman.kernel.instant import DAY, SECOND, Instant
 from pointsman.replicas.epoch import is_complete
 from pointsman.replicas.shared_health import SharedHealth
 from pointsman.storage.sharing import Beat, Peer
@@ -147,3 +147,43 @@ def test_an_epoch_waits_for_everybody_who_may_hold_something() -> None:
     assert not is_complete(epoch, [peer("", 0, 999)])
     assert is_complete(epoch, [peer("", 0, 1001)])
     assert is_complete(epoch, [peer("older", 5, 10, is_alive=False), peer(epoch, 0, 0)])
+
+
+def test_the_outage_of_a_host_s_own_provider_stays_with_the_host() -> None:
+    clock = FrozenClock(Instant(25_000 * DAY))
+    fleet = [replica(str(number), clock) for number in range(2)]
+    told: list[tuple[int, Transition]] = []
+    for number, each in enumerate(fleet):
+        each.is_speaker = False
+        each.is_own = lambda provider: provider == "p"
+        each.listener = lambda changes, number=number: told.extend((number, c) for c in changes)
+    fleet[0].note_call_end("p:m", "auth", MODELS)
+    assert fleet[0].pop_unsent() == []
+    assert (fleet[0].now(), fleet[1].now()) == ({"p": "unavailable"}, {})
+    clock.advance(seconds=301)
+    assert fleet[0].now() == {"p": "half_open"}
+    assert fleet[0].half_open() == (), "no other replica needs to be asked"
+    assert fleet[0].claim("p:m")
+    assert not fleet[0].claim("p:n")
+    fleet[0].note_call_end("p:m", "success", MODELS)
+    assert fleet[0].now() == {}
+    # Each host records its own: no other one knows of it.
+    assert [number for number, _ in told] == [0, 0]
+    fleet[0].note_call_end("q:r", "auth", MODELS)
+    assert len(fleet[0].pop_unsent()) == 1
+
+
+def test_an_outage_lasts_as_long_whichever_machine_s_clock_is_wrong() -> None:
+    store = FrozenClock(Instant(25_000 * DAY))
+    clocks = [FrozenClock(Instant(store.now() + ahead * SECOND)) for ahead in (600, 0, -600)]
+    fleet = [replica(str(number), clock) for number, clock in enumerate(clocks)]
+    for each in fleet:
+        each.store_clock.compare(store.now)
+    fleet[0].note_call_end("p:m", "auth", MODELS)
+    events = fleet[0].pop_unsent()
+    for each in fleet:
+        each.read(events)
+    for seconds, state in ((299, "unavailable"), (2, "half_open")):
+        for clock in clocks:
+            clock.advance(seconds=seconds)
+        assert [each.now() for each in fleet] == [{"p": state}] * 3

@@ -56,7 +56,7 @@ def stage(
         counts, found, recorders = [], [], []
         for name in ("one", "two"):
             opened = Pointsman(tmp_path, store=postgres_url, writer=name, clock=clock)
-            recorders.append(stack.enter_context(opened).desk.recorder())
+            recorders.append(stack.enter_context(opened).decision_recorder.recorder())
             counts.append(stack.enter_context(counting(postgres_url, redis_url, name)))
             found.append(_replica(counts[-1], recorders[-1], clock))
             found[-1]._beat()
@@ -269,13 +269,13 @@ def test_an_end_that_the_ledger_still_works_at_is_not_recorded_twice(
         _ended(stage, reservation)
         stage.recorder.note(_lost_outcome_draft(reservation.id, None, NOW))
         stage.clock.advance(seconds=LOST_AFTER // 1_000_000 + 1)
-        submitted = stage.recorder.submitted_count
+        submitted = stage.recorder.received_count
         with monkeypatch.context() as watched:
             # The ledger stands still: whoever waited for it here would wait for ever.
             watched.setattr(stage.recorder, "append", lambda _draft: pytest.fail("told twice"))
             for _ in range(5):
                 stage.replica._record_lost_outcomes()
-        assert stage.recorder.submitted_count == submitted
+        assert stage.recorder.received_count == submitted
     eventually(lambda: stage.replica._outcomes)
     stage.replica._fold()
     stage.replica._record_lost_outcomes()
@@ -301,7 +301,7 @@ def test_what_is_recorded_in_another_chain_is_counted_at_once(stage: Stage) -> N
     told: list[Entry] = []
     for recorder, each in ((stage.recorder, first), (stage.other._recorder, second)):
         spent = stage.one.budgets.settle(each, Usage(1, COST))
-        told.append(recorder.append(_lost_outcome_draft(each.id, spent, NOW)).result().entry)
+        told.append(recorder.record(_lost_outcome_draft(each.id, spent, NOW)).entry)
     stage.replica._outcomes.clear()
     stage.other._outcomes.clear()
     stage.replica.enqueue_outcomes(told)

@@ -362,6 +362,16 @@ def test_damaged_pages_are_a_fault_and_never_a_crash(home):
         assert not verify_ledger(home).is_intact, size
 
 
+@pytest.mark.parametrize("at", [18, 19])
+def test_a_header_that_sqlite_refuses_is_damage_and_not_a_file_out_of_reach(home, at):
+    sql(home, "PRAGMA journal_mode = delete")
+    data = home.database.read_bytes()
+    home.database.write_bytes(data[:at] + b"\xff" + data[at + 1 :])
+    codes = {each.code for each in verify_ledger(home).faults}
+    assert codes <= {FaultCode.DATABASE_DAMAGED, FaultCode.TRUNCATED}
+    assert (FaultCode.DATABASE_DAMAGED in codes) is (at == 19)
+
+
 FORGED = {
     "no signature": {"signature": b""},
     "another key": None,

@@ -144,7 +144,7 @@ async def a_booth(
 
 
 def _equipped(pointsman: Pointsman) -> Conversations:
-    parts = (pointsman.home, pointsman.files, pointsman.desk, pointsman.gathering)
+    parts = (pointsman.home, pointsman.files, pointsman.decision_recorder, pointsman.gathering)
     ground = OpenHome(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
     return open_conversations(ground, equip=equip_from_home, health=pointsman.health)
 

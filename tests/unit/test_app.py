@@ -20,6 +20,7 @@ from pointsman import (
 )
 from pointsman.kernel.json_text import read_json
 from pointsman.operations.doctor import examine_home
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.stores.content import ContentStore
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import FrozenClock, a_home, a_turn, assert_replays, some_facts
@@ -111,8 +112,8 @@ def test_an_erased_text_leaves_the_chain_and_text_free_decisions_intact(tmp_path
         a_turn(pointsman, "forget me please")
         home = pointsman.home
     store = ContentStore(home.content, home.content_key(), "full", str)
-    seal, _ = store.keep("forget me please")
-    assert store.erase(seal.digest)
+    seal = store.hand_in("forget me please", BlockingWaiter().expect)
+    assert store.erase([seal.digest])
     store.close()
     files = b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
     assert b"forget me" not in files
@@ -304,7 +305,7 @@ def test_a_decision_whose_text_cannot_be_kept_is_not_recorded(tmp_path: Path) ->
 def test_what_is_acknowledged_was_fully_synced_in_ledger_and_content(tmp_path: Path) -> None:
     with a_home(tmp_path) as pointsman:
         a_turn(pointsman)
-        recorder = pointsman.desk.recorder()
+        recorder = pointsman.decision_recorder.recorder()
         for store in (recorder._ledger._rows, recorder._content):
             assert store._connection.pragma("synchronous") == 2
             assert store._connection.pragma("journal_mode") == "wal"

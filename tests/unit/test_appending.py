@@ -4,7 +4,7 @@ import pytest
 
 from pointsman.kernel.entry import Chain, Draft, empty_head, head_after, next_entry
 from pointsman.kernel.instant import Instant
-from pointsman.storage.sqlite.appending import FEWEST_ROWS, ROWS_STEP, appended_rows
+from pointsman.storage.sqlite.ledger import FEWEST_ROWS, ROWS_STEP, appended_rows
 
 CHAIN = Chain("0" * 32, "test")
 

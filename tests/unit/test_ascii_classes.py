@@ -4,8 +4,8 @@ import pytest
 import re2
 from tests.unit.test_review import found, policy, rule
 
-from pointsman.turns.rules.ascii_classes import ascii_only
 from pointsman.turns.rules.review import Concern, review
+from pointsman.turns.rules.text_patterns import ascii_only
 
 MISSED = [
     (r"\bübung\b", r"\b", "ü", "eine übung hier"),

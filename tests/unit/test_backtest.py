@@ -10,11 +10,10 @@ import pytest
 
 from pointsman.app import Pointsman
 from pointsman.audit.backtest.backtester import backtest
-from pointsman.audit.backtest.picture import MOST_MODELS, picture
-from pointsman.audit.backtest.result import Backtest
+from pointsman.audit.backtest.result import MOST_MODELS, Backtest, picture
 from pointsman.kernel.instant import read_instant
 from pointsman.testing import a_home, some_facts
-from pointsman.testing.time import FrozenClock
+from pointsman.testing.builders import FrozenClock
 from pointsman.turns.facts import Override
 
 LOCAL = "embedded:smollm2-135m"

@@ -193,3 +193,11 @@ def test_a_refusal_names_its_place() -> None:
     with pytest.raises(ValueRefused) as caught:
         canonical_json({"a": [1, {"b": 0.5}]})  # type: ignore[list-item,dict-item]
     assert caught.value.where == ".a[1].b"
+
+
+def test_a_float_of_pythons_is_refused_with_the_decimal_to_give_instead() -> None:
+    with pytest.raises(ValueRefused, match=r"float 0\.1 is not exact") as caught:
+        canonical_json({"a": [1, {"score": 0.1}]})  # type: ignore[dict-item]
+    assert caught.value.where == ".a[1].score"
+    assert caught.value.hint.startswith('give `Decimal("0.1")`')
+    assert canonical_json({"score": Decimal("0.1")})

@@ -11,6 +11,7 @@ from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import Pass
+from pointsman.recording.waiting import BlockingWaiter
 from pointsman.storage.sqlite.database import SqliteConnection
 from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.stores import content
@@ -61,9 +62,9 @@ def store_of(tmp_path):
 
 
 def _kept(store, text=SECRET):
-    seal, future = store.keep(text)
-    if future is not None:
-        future.result()
+    waits = BlockingWaiter()
+    seal = store.hand_in(text, waits.expect)
+    waits.wait()
     return seal
 
 
@@ -94,8 +95,9 @@ def test_redacted_text_is_shown_but_not_given_back(store_of, tmp_path):
 
 def test_digest_keeps_no_text(store_of, tmp_path):
     store = store_of("digest")
-    seal, future = store.keep(SECRET)
-    assert future is None
+    waits = BlockingWaiter()
+    seal = store.hand_in(SECRET, waits.expect)
+    assert waits.wait() == []
     with pytest.raises(MissingSnapshot):
         store.shown(seal)
     with pytest.raises(MissingSnapshot, match="was not kept"):
@@ -107,7 +109,7 @@ def test_erased_text_is_in_no_file_and_its_absence_is_explained(store_of, tmp_pa
     store = store_of("full")
     seal, other = _kept(store), _kept(store, "another text")
     assert b"heliotrope" in _raw(tmp_path)
-    assert store.erase(seal.digest)
+    assert store.erase([seal.digest])
     assert b"heliotrope" not in _raw(tmp_path)
     with pytest.raises(MissingSnapshot, match="was erased"):
         store.text(seal)
@@ -120,22 +122,22 @@ def test_long_text_is_erased_from_every_page(store_of, tmp_path):
     store = store_of("full")
     seal = _kept(store, "heliotrope " * 5_000)
     _kept(store, "another text")
-    store.erase(seal.digest)
+    store.erase([seal.digest])
     assert b"heliotrope" not in _raw(tmp_path)
 
 
 def test_erasing_what_is_not_kept_says_so(store_of):
     store = store_of("full")
     seal = _kept(store)
-    assert not store.erase(seal_text("never kept", KEY).digest)
-    assert store.erase(seal.digest)
-    assert not store.erase(seal.digest)
+    assert not store.erase([seal_text("never kept", KEY).digest])
+    assert store.erase([seal.digest])
+    assert not store.erase([seal.digest])
 
 
 def test_erased_text_stays_erased_when_it_comes_again(store_of):
     store = store_of("full")
     seal = _kept(store)
-    store.erase(seal.digest)
+    store.erase([seal.digest])
     _kept(store)
     with pytest.raises(MissingSnapshot, match="was erased"):
         store.text(seal)
@@ -149,7 +151,7 @@ def test_erasing_a_text_leaves_the_chain_as_it_was(store_of, tmp_path):
     opening = Draft("ledger.opened", "opening", "", Instant(1), b"{}")
     writer = LedgerWriter(place, chain, SigningKey(KEY), opening)
     writer.append(Draft("decision", "one", "", Instant(2), seal.digest.encode())).result()
-    store.erase(seal.digest)
+    store.erase([seal.digest])
     writer.close()
     reader = LedgerReader(place.database)
     assert Pass(chain, []).run(reader.chain_entries(1)).fault is None
@@ -171,7 +173,7 @@ def test_changed_text_is_not_given_back(store_of, tmp_path):
 
 def test_text_outlives_its_store(store_of):
     store = store_of("full")
-    seal, _ = store.keep(SECRET)
+    seal = store.hand_in(SECRET, BlockingWaiter().expect)
     store.close()
     assert store_of("digest").text(seal) == SECRET
 
@@ -278,7 +280,7 @@ def test_threads_keep_read_and_erase_at_once(store_of):
             for count in range(25):
                 seal = _kept(store, f"{number}-{count}")
                 assert store.text(seal) == f"{number}-{count}"
-                assert store.erase(seal.digest)
+                assert store.erase([seal.digest])
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge
             errors.append(error)
 

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from pointsman.agents.file.agents_file import NO_AGENTS
-from pointsman.jobs.privacy import LET_THROUGH
 from pointsman.operations import doctor
 from pointsman.operations.doctor import examine_home
 from pointsman.operations.starter import NAMES, starter_text, write_starter
 from pointsman.placement.policy import BUILT_IN, read_policy
-from pointsman.signals.kinds import KINDS
+from pointsman.signals.kinds import KINDS, LET_THROUGH
 from pointsman.storage.policies.agents_file import read_agents
 from pointsman.storage.policies.settings import AvailabilitySettings, Settings, read_settings
 from pointsman.testing import a_home, a_turn
@@ -98,7 +98,11 @@ def test_the_starter_files_are_valid_and_say_what_the_defaults_are() -> None:
     known = registry(NO_MODELS, lambda _name: None)
     routing = read_routing(starter_text("routing.yaml"), "x", known, "/home/me")
     assert routing.global_default == EMBEDDED_MODEL
-    assert read_policy(starter_text("placement.yaml"), "x", ()) == BUILT_IN
+    # A new home keeps secrets and payment data here; nothing else differs from the table.
+    kept = read_policy(starter_text("placement.yaml"), "x", [each.name for each in KINDS])
+    assert kept.sensitive.stays_local == ("secret", "payment_card", "iban", "bank_account")
+    table = structs.replace(kept, sensitive=BUILT_IN.sensitive)
+    assert table == BUILT_IN
     assert read_agents(starter_text("agents.yaml"), "x") == NO_AGENTS
 
 
@@ -129,7 +133,7 @@ def test_the_examples_in_the_starter_comments_are_valid_too() -> None:
     assert routing.budgets[0].name == "day"
     kinds = [each.name for each in KINDS]
     placement = read_policy(_uncommented("placement.yaml"), "placement.yaml", kinds)
-    assert placement.sensitive.stays_local[:2] == ("secret", "iban")
+    assert placement.sensitive.stays_local[:2] == ("secret", "payment_card")
     assert [rule.id for rule in placement.policy_rules] == ["project-alba", "large"]
     agents = read_agents(_uncommented("agents.yaml"), "agents.yaml", LET_THROUGH)
     assert list(agents.run) == list(agents.modules)

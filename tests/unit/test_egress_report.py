@@ -67,7 +67,9 @@ def _recorded(pointsman: Pointsman, ruling: Ruling, linked: str) -> str:
     names = Names(name, "t-9", pointsman.clock.now())
     aside = Aside(1, "trace", "s", is_preview=False, product_version="0")
     waits = BlockingWaiter()
-    pointsman.desk.recorder().decide(names, made, aside, waits.expect(), linked)
+    pointsman.decision_recorder.recorder().hand_in_decision(
+        names, made, aside, waits.expect(), linked
+    )
     waits.wait()
     return name
 
@@ -104,7 +106,7 @@ def test_a_call_whose_end_is_on_record_says_so(home: Path) -> None:
         a_turn(pointsman, tokens=500)
         (row,) = pointsman.egress().rows
         names = Names("o-1", row.decision_id, pointsman.clock.now())
-        pointsman.desk.recorder().append(
+        pointsman.decision_recorder.recorder().append(
             outcome_draft(names, OutcomeRecord("done", Raw(b"{}")))
         ).result()
         (row,) = pointsman.egress().rows
@@ -193,7 +195,7 @@ def test_each_call_under_a_decision_is_a_departure_of_the_same_turn(home: Path) 
         for number in range(3):
             names = Names(f"o-{number}", "by-hand-fallback", pointsman.clock.now())
             draft = outcome_draft(names, OutcomeRecord("done", Raw(b"{}")))
-            pointsman.desk.recorder().append(draft).result()
+            pointsman.decision_recorder.recorder().record(draft)
         a_turn(pointsman, tokens=500)
     report = pointsman.egress()
     assert (report.turns, report.left, report.departures) == (2, 2, 5)
@@ -225,7 +227,7 @@ def test_a_turn_that_cannot_be_read_is_counted_and_proves_nothing(home: Path) ->
     with a_home(home) as pointsman:
         a_turn(pointsman)
         draft = Draft("decision.turn", "d", "t", pointsman.clock.now(), b'{"of":"another version"}')
-        pointsman.desk.recorder().append(draft).result()
+        pointsman.decision_recorder.recorder().record(draft)
     report = pointsman.egress()
     assert (report.turns, report.unreadable, report.left) == (2, 1, 0)
     assert report.ledger.is_intact

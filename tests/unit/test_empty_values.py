@@ -144,7 +144,7 @@ FILES: dict[str, tuple[Callable[[bytes, str], object], str]] = {
     ),
     "placement.yaml": (
         lambda text, name: read_policy(text, name, ("email",)),
-        starter_text("placement.yaml").decode()
+        starter_text("placement.yaml").decode().partition("\nsensitive:")[0]
         + "\nsensitive: {stays_local: [email], taint: off}\n"
         "policy_rules: [{id: large, action: force_local, name: n,"
         " conditions: [{field: token_count, operator: exceeds, value: 5}]}]\n",

@@ -42,19 +42,19 @@ def group(gate):
 
 def _busy(group, gate):
     """Hand in one item and wait until its commit has begun: what follows gathers behind it."""
-    future = group.submit(0)
+    future = group.append(0)
     gate.entered.acquire()
     return future
 
 
 def test_each_caller_gets_the_result_of_its_own_item(group, gate):
     gate.may_pass.set()
-    assert [group.submit(item).result() for item in (3, 1, 2)] == [30, 10, 20]
+    assert [group.append(item).result() for item in (3, 1, 2)] == [30, 10, 20]
 
 
 def test_items_gather_into_groups_of_at_most_64_in_order(group, gate):
     _busy(group, gate)
-    futures = [group.submit(item) for item in range(150)]
+    futures = [group.append(item) for item in range(150)]
     gate.may_pass.set()
     assert [future.result() for future in futures] == [item * 10 for item in range(150)]
     assert [len(each) for each in gate.groups] == [1, MOST, MOST, 150 - 2 * MOST]
@@ -63,7 +63,7 @@ def test_items_gather_into_groups_of_at_most_64_in_order(group, gate):
 
 def test_error_reaches_every_caller_of_the_failed_group(group, gate):
     first = _busy(group, gate)
-    futures = [group.submit(item) for item in range(5)]
+    futures = [group.append(item) for item in range(5)]
     gate.error = LedgerUnavailable("no room")
     gate.may_pass.set()
     for future in (first, *futures):
@@ -75,26 +75,26 @@ def test_group_after_a_failed_one_is_committed(group, gate):
     gate.error = ValueError("once")
     gate.may_pass.set()
     with pytest.raises(ValueError, match="once"):
-        group.submit(1).result()
+        group.append(1).result()
     gate.error = None
-    assert group.submit(2).result() == 20
+    assert group.append(2).result() == 20
 
 
 def test_what_was_refused_is_settled_count_like_what_is_durable(group, gate):
     first = _busy(group, gate)
     group.note(1)
-    assert (group.submitted_count, group.settled_count) == (2, 0)
+    assert (group.received_count, group.settled_count) == (2, 0)
     gate.error = OSError("no space left")
     gate.may_pass.set()
     with pytest.raises(OSError, match="no space"):
         first.result()
     group.close()
-    assert (group.submitted_count, group.settled_count) == (2, 2)
+    assert (group.received_count, group.settled_count) == (2, 2)
 
 
-def test_closing_commits_what_was_submitted_count(group, gate):
+def test_closing_commits_all_that_was_handed_in(group, gate):
     _busy(group, gate)
-    futures = [group.submit(item) for item in range(100)]
+    futures = [group.append(item) for item in range(100)]
     closing = threading.Thread(target=group.close)
     closing.start()
     gate.may_pass.set()
@@ -108,20 +108,20 @@ def test_closed_group_takes_nothing(group, gate):
     group.close()
     assert group.closed_reason == "the ledger was closed"
     with pytest.raises(LedgerUnavailable, match="the ledger was closed"):
-        group.submit(1)
+        group.append(1)
 
 
 def test_too_many_waiting_are_refused(group, gate):
     _busy(group, gate)
     for item in range(MOST_WAITING):
-        group.submit(item)
+        group.append(item)
     with pytest.raises(LedgerUnavailable, match="10000 entries wait to be written already"):
-        group.submit(1)
+        group.append(1)
 
 
-def test_what_was_submitted_count_cannot_be_cancelled(group, gate):
+def test_an_appended_item_cannot_be_cancelled(group, gate):
     first = _busy(group, gate)
-    waiting = group.submit(1)
+    waiting = group.append(1)
     assert not first.cancel()
     assert not waiting.cancel()
     gate.may_pass.set()
@@ -136,7 +136,7 @@ def test_rest_runs_after_every_group_and_when_it_asked_to():
         return 0.0
 
     group = GroupCommit("test", list, rest)
-    assert group.submit(1).result() == 1
+    assert group.append(1).result() == 1
     for _ in range(3):
         rested.acquire()
     group.close()
@@ -151,16 +151,16 @@ def test_rest_that_fails_ends_the_group_and_tells_every_caller():
         raise ZeroDivisionError("bad rest")
 
     group = GroupCommit("test", list, rest)
-    assert group.submit(1).result() == 1
+    assert group.append(1).result() == 1
     resting.wait()
-    waiting = [group.submit(item) for item in range(3)]
+    waiting = [group.append(item) for item in range(3)]
     may_fail.set()
     for future in waiting:
         with pytest.raises(LedgerUnavailable, match="ZeroDivisionError: bad rest"):
             future.result()
     group.close()
     with pytest.raises(LedgerUnavailable, match="bad rest"):
-        group.submit(1)
+        group.append(1)
 
 
 class Loop:
@@ -250,7 +250,7 @@ def test_nothing_is_lost_or_told_twice_where_a_loop_and_threads_hand_in_at_once(
     loop, told, futures = Loop(group), [], []
 
     def submit(first):
-        futures.extend([group.submit(first + each) for each in range(200)])
+        futures.extend([group.append(first + each) for each in range(200)])
 
     threads = [threading.Thread(target=submit, args=(1000 * n,)) for n in (1, 2)]
     for each in threads:
@@ -278,7 +278,7 @@ def test_what_nobody_waits_for_is_not_left_until_the_next_rest(gate):
     gate.may_pass.set()
     group = GroupCommit("test", gate, housekeep=lambda: 3600.0)
     try:
-        group.submit(0).result()
+        group.append(0).result()
         for item in (1, 2):
             # Long after the last commit, when the thread sleeps for an hour.
             gate.entered.acquire()
@@ -335,7 +335,7 @@ def test_an_error_of_what_is_committed_by_itself_reaches_its_caller_alone(group,
     gate.may_pass.set()
     with pytest.raises(ValueError, match="no luck"):
         group.commit_alone(fail)
-    assert group.submit(1).result() == 10
+    assert group.append(1).result() == 10
 
 
 def test_rest_runs_after_what_is_committed_by_itself():
@@ -409,13 +409,13 @@ def test_the_ring_that_was_put_off_comes_to_nothing_after_a_hurry(readied, gate)
     readied.group.note(2)
     loop.turn()
     assert gate.groups in ([[1]], [[1], [2]])
-    assert readied.group.settled_count <= readied.group.submitted_count
+    assert readied.group.settled_count <= readied.group.received_count
 
 
 def test_there_is_nothing_to_hurry_where_nothing_was_put_off(readied, gate):
     gate.may_pass.set()
     assert not readied.group.begin_commit(queue.SimpleQueue())
-    assert readied.group.submit(1).result(60) == 10
+    assert readied.group.append(1).result(60) == 10
     assert not readied.group.begin_commit(queue.SimpleQueue())
 
 
@@ -426,9 +426,9 @@ def test_a_group_that_cannot_be_made_ready_is_refused_and_the_next_one_is_taken(
     assert not is_ready
     assert [each.error for each in told] == [readied.error] * 2
     readied.error = None
-    assert readied.group.submit(3).result(60) == 30
+    assert readied.group.append(3).result(60) == 30
     assert gate.groups == [[3]]
-    assert readied.group.settled_count == readied.group.submitted_count == 3
+    assert readied.group.settled_count == readied.group.received_count == 3
 
 
 def test_what_was_made_ready_is_committed_before_anything_by_itself(readied, gate):
@@ -497,7 +497,7 @@ def test_what_is_refused_counts_when_those_before_it_are_durable(gate):
     assert group.settled_count == 0, "the one before it is not durable"
     gate.may_pass.set()
     group.close()
-    assert group.settled_count == group.submitted_count == 2
+    assert group.settled_count == group.received_count == 2
 
 
 def test_more_than_may_be_taken_is_not_hurried(readied, gate):

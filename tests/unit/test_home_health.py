@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.instant import DAY, SECOND, Instant
-from pointsman.recording.health import HomeHealth, LiveHealth
-from pointsman.recording.transitions import RECOVERED
+from pointsman.recording.health import RECOVERED, HomeHealth, LiveHealth
 from pointsman.storage.sqlite.place import SqlitePlace
 from pointsman.storage.stores.health import NOT_THERE, HealthStore
 from pointsman.testing import FrozenClock, a_home

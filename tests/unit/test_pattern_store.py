@@ -40,7 +40,7 @@ def test_turns_that_look_alike_are_counted_together(store):
         2,
     )
     assert store.only() == PatternRow(
-        PLAIN.structural_sig, "p:m", None, MicroUsd(1_500), 2, Billionths(ONE)
+        fingerprint_id(PLAIN, b""), "p:m", None, MicroUsd(1_500), 2, Billionths(ONE)
     )
 
 
@@ -103,7 +103,7 @@ def test_k_counts_rows_and_not_fingerprints(store):
     for model in ("p:a", "p:b", "p:c"):
         store.turn(f"one {model}", look(1), model=model)
         store.turn(f"two {model}", look(2), model=model)
-    names = sorted([look(1).structural_sig, look(2).structural_sig])
+    names = sorted([fingerprint_id(look(1), b""), fingerprint_id(look(2), b"")])
     rows = store.nearest(PLAIN, b"", 4)
     assert [(row.fingerprint_id, row.model) for row in rows] == [
         (names[0], "p:a"),
@@ -146,7 +146,7 @@ def test_what_another_process_records_is_found(store, path):
     assert len(other.nearest(PLAIN, b"", 10)) == 1
     store.turn("t2", look(2))
     assert len(other.nearest(PLAIN, b"", 10)) == 2
-    store.delete(look(1).structural_sig)
+    store.delete(fingerprint_id(look(1), b""))
     assert len(other.nearest(PLAIN, b"", 10)) == 1
     other.close()
 
@@ -203,7 +203,7 @@ def test_vector_of_another_length_counts_as_none(store):
         pricing_version="",
         at=AT,
     )
-    assert store.only().fingerprint_id == PLAIN.structural_sig
+    assert store.only().fingerprint_id == fingerprint_id(PLAIN, b"")
 
 
 def test_soft_cap_is_told_and_hard_cap_gives_up_the_oldest(path):
@@ -218,7 +218,7 @@ def test_soft_cap_is_told_and_hard_cap_gives_up_the_oldest(path):
     done = store.turn("t3", look(3), at=AT + 11)
     assert done.evicted == (Evicted("hard_cap_evict", 4, 3, 4, 3, 1, 0),)
     kept = {row.fingerprint_id for row in store.nearest(PLAIN, b"", 10)}
-    assert kept == {look(n).structural_sig for n in (0, 2, 3)}
+    assert kept == {fingerprint_id(look(n), b"") for n in (0, 2, 3)}
     assert store.score("t1", "1", "e1") == "no_such_turn"
     store.close()
 
@@ -231,7 +231,7 @@ def test_of_equally_old_ones_the_least_sampled_goes(path):
     store.turn("t4", look(3))
     store.turn("t5", look(3))
     kept = {row.fingerprint_id for row in store.nearest(PLAIN, b"", 10)}
-    assert look(1).structural_sig in kept
+    assert fingerprint_id(look(1), b"") in kept
     assert len(kept) == 2
     store.close()
 
@@ -248,7 +248,7 @@ def test_what_nobody_saw_for_180_days_goes_first(store):
 def test_deleting_forgets_everything_and_needs_one_pattern(store):
     store.turn("t1", look(1))
     store.turn("t2", look(2))
-    name = look(1).structural_sig
+    name = fingerprint_id(look(1), b"")
     assert len(store.nearest(PLAIN, b"", 10)) == 2
     with pytest.raises(InputError, match="several patterns begin with"):
         store.delete("sha256:")
@@ -264,7 +264,7 @@ def test_show_and_report_tell_the_sums(store):
     store.turn("t2", model="p:a", cost=3_000)
     store.turn("t3", look(2), model="p:b")
     store.score("t1", "0.6", "e1")
-    shown = store.show(PLAIN.structural_sig)
+    shown = store.show(fingerprint_id(PLAIN, b""))
     (outcome,) = shown.outcomes
     assert (outcome.samples, outcome.score_count, outcome.latency_ms) == (2, 1, 14)
     assert (outcome.success, outcome.mean_cost, outcome.pricing_version) == (

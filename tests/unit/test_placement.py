@@ -2,8 +2,8 @@
 
 import pytest
 from msgspec.structs import replace
+from tests.absent_texts import no_texts
 
-from pointsman.kernel.content import no_texts
 from pointsman.kernel.instant import Instant
 from pointsman.placement.compiled import compile_policy
 from pointsman.placement.decide import DECIDER, decide
@@ -100,3 +100,12 @@ def test_a_policy_that_reads_no_text_is_replayed_without_it() -> None:
     stored = FACTS_FORM.encode(FACTS)
     decided = DECIDER.under(POLICY_FORM.form.encode(POLICY))(stored, no_texts)
     assert b'"rule_id":"AUTO_LOCAL"' in decided.outcome
+
+
+def test_questions_of_other_sizes_on_one_side_of_the_limit_keep_their_own_count() -> None:
+    compiled = compile_policy(POLICY)
+    limit = POLICY.token_threshold
+    for count in (0, 5, limit - 1, limit, limit + 1, limit + 900):
+        _, trace = decide(compiled, replace(FACTS, token_count=count))
+        assert trace.inputs.token_count == count
+        assert trace.inputs.is_within_limit is (count <= limit)

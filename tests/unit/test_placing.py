@@ -153,7 +153,7 @@ READS = [
 def erased(pointsman: Pointsman, text: str) -> None:
     key = pointsman.home.content_key()
     store = ContentStore(pointsman.home.content, key, "full", str)
-    assert store.erase(seal_text(text, key).digest)
+    assert store.erase([seal_text(text, key).digest])
     store.close()
 
 

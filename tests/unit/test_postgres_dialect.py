@@ -2,7 +2,7 @@
 
 import pytest
 
-from pointsman.storage.postgres.dialect import spoken, to_driver_marks
+from pointsman.storage.postgres.connection import spoken, to_driver_marks
 from pointsman.storage.sqlite.database import SQL
 
 

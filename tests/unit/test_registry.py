@@ -17,13 +17,13 @@ from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
     ModelsFile,
     Provider,
-    SecretRef,
+    ProviderKey,
     aliases,
     read_models,
     registry,
 )
 from pointsman.turns.registry.prices import Price
-from pointsman.turns.registry.upstream import SPOKEN
+from pointsman.turns.registry.services import SPOKEN
 from pointsman.turns.rules.text_patterns import MAX_TEXT, TextPatterns
 
 ALIASES = {"haiku": "acme:small", "acme:small": "acme:small"}
@@ -239,4 +239,8 @@ def test_a_provider_nobody_named_is_not_configured(tmp_path: Path) -> None:
     assert missing_secrets(Provider("openai", api_key=()), tmp_path) == [
         "api_key: the list is empty"
     ]
-    assert missing_secrets(Provider("openai", api_key=SecretRef(file="k")), tmp_path) == ["file k"]
+    one = Provider("openai", api_key=ProviderKey(file="k"))
+    assert missing_secrets(one, tmp_path) == ["file k"]
+    (tmp_path / "there").write_text("secret")
+    both = (ProviderKey(file="k"), ProviderKey(file="there"))
+    assert missing_secrets(Provider("openai", api_key=both), tmp_path) == []

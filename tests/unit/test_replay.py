@@ -2,10 +2,11 @@
 
 import pytest
 from msgspec import Raw, Struct
+from tests.absent_texts import no_texts
 
 from pointsman.errors import MissingSnapshot, UnknownDecision
 from pointsman.kernel.canonical import Form, content_id
-from pointsman.kernel.content import Sealed, Texts, no_texts
+from pointsman.kernel.content import Sealed, Texts
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, DecisionRecord, Names, decision_draft
 from pointsman.kernel.replay import (

@@ -22,7 +22,9 @@ MODELS = b"""
 schema_version: 1
 providers: {acme: {kind: openai}, ollama: {kind: ollama}}
 models:
-  acme:big: {location: cloud, tier: deep, price: {input: 3, output: 15}, aliases: [big]}
+  acme:big:
+    {location: cloud, tier: deep, price: {input: 3, output: 15}, aliases: [big],
+     capabilities: {supports_images: false}}
   acme:small: {location: cloud, capabilities: {max_context_tokens: 8000}}
   ollama:own: {location: local, tier: balanced, aliases: [own]}
 """

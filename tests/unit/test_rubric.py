@@ -3,7 +3,7 @@
 import pytest
 
 from pointsman.kernel.number import Billionths
-from pointsman.learning.rubric import (
+from pointsman.learning.shadow_runs import (
     RUBRIC,
     STEPS,
     Rubric,

@@ -15,7 +15,7 @@ from pointsman.turns.policy import RoutingRule
 from pointsman.turns.rules.condition import Condition
 
 RULES = (
-    RoutingRule("pictures", Condition(has_images=True), "acme:big"),
+    RoutingRule("pictures", Condition(has_images=True), "embedded:smollm2-135m"),
     RoutingRule("commits", Condition(message_matches="commit"), "acme:big"),
 )
 READY = a_policy("embedded:smollm2-135m", "acme:big", rules=RULES)

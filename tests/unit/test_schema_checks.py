@@ -10,11 +10,10 @@ from msgspec import Meta
 from pointsman.agents.file.agents_file import AgentsFile
 from pointsman.branches.file.decisions_file import DecisionsFile
 from pointsman.errors import DocumentError, Problem
-from pointsman.kernel import stand_ins
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
 from pointsman.kernel.json_text import read_json
-from pointsman.kernel.schema import conform, json_schema
+from pointsman.kernel.schema import conform, json_schema, variants
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.operations.rules.cases import RuleCase
 from pointsman.placement.rules.table import PlacementFile
@@ -231,12 +230,12 @@ FILES = (
 def test_there_is_a_stand_in_for_every_value_of_every_file(kind: type) -> None:
     schema = json_schema(kind)
     document = Document("f", None, {}, {}, flaws=frozenset({()}))
-    assert all(msgspec.convert(each, kind) for each in stand_ins.variants(document, schema))
+    assert all(msgspec.convert(each, kind) for each in variants(document, schema))
     for part in schema["$defs"]:
         whole = {**schema, "$ref": f"#/$defs/{part}"}
         properties = schema["$defs"][part].get("properties", {})
         flaws = frozenset((name,) for name in properties)
-        found = next(stand_ins.variants(Document("f", {}, {}, {}, flaws=flaws), whole))
+        found = next(variants(Document("f", {}, {}, {}, flaws=flaws), whole))
         assert isinstance(found, dict)
         assert [name for name in properties if _is_bare(found[name], properties[name])] == []
 

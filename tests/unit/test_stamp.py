@@ -3,8 +3,7 @@
 import pytest
 
 from pointsman.kernel.entry import Chain
-from pointsman.kernel.signing import SigningKey
-from pointsman.kernel.stamp import is_stamped, stamp
+from pointsman.kernel.signing import SigningKey, is_stamped, stamp
 
 KEY = SigningKey(b"k" * 32)
 OTHER = SigningKey(b"o" * 32)

@@ -1,6 +1,6 @@
 """Letters, lowered the same way by every Python."""
 
-from pointsman.kernel.text import ascii_lower
+from pointsman.kernel.columns import ascii_lower
 
 
 def test_ascii_letters_are_lowered_and_no_others() -> None:

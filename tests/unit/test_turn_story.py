@@ -27,8 +27,8 @@ from pointsman.turns.story.turn_story import (
     TurnStory,
     UnaskedCandidate,
     UnaskedCandidates,
+    unasked_candidates,
 )
-from pointsman.turns.story.unasked import unasked_candidates
 from pointsman.turns.trace import Evaluation, RuleAttempt, Shown, TurnOutcome, TurnTrace
 
 MODELS = ("acme:a", "acme:b", "acme:c", "acme:d")

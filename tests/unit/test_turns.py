@@ -4,9 +4,10 @@ from unicodedata import east_asian_width
 
 import msgspec
 import pytest
+from tests.absent_texts import no_texts
 
 from pointsman.kernel.columns import WIDTH
-from pointsman.kernel.content import Sealed, no_texts
+from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import Instant
 from pointsman.testing import a_policy, some_facts
 from pointsman.turns.decide import DECIDER, decide

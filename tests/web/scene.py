@@ -210,7 +210,7 @@ def _agents_worked(live: Running) -> None:
             is_correct=number % 5 != 0,
         )
         names = Names(pointsman.ids.new_id(), f"job-{number}", pointsman.clock.now())
-        pointsman.desk.recorder().append(trust_draft(names, event)).result()
+        pointsman.decision_recorder.recorder().record(trust_draft(names, event))
     selfrep = live.post("/selfrep/create_snapshot", {}, **admin).json()["selfrep_snapshot_id"]
     mind = live.post("/brainstate/create_snapshot", MIND, **admin).json()["brainstate_snapshot_id"]
     for number in range(3):

@@ -174,7 +174,7 @@ def test_workers_stand_below_their_planner_with_what_they_cost(live: Running) ->
         pointsman.clock.now(),
         msgspec.json.encode(started, order="sorted"),
     )
-    pointsman.desk.recorder().append(draft).result()
+    pointsman.decision_recorder.recorder().record(draft)
     told = live.get("/api/sessions/planner").json()
     node = told["session"]
     assert (node["cost_microusd"], node["cost_with_workers_microusd"]) == (190, 380)

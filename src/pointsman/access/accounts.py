@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import lru_cache
 
-from pointsman.access.caps import EVER, Account, Owners, Windows, accounts_of, windows_at
+from pointsman.access.caps import (
+    EVER,
+    Account,
+    Cap,
+    Owners,
+    Windows,
+    account_of,
+    accounts_of,
+    windows_at,
+)
 from pointsman.kernel.instant import DAY, SECOND, Instant
 from pointsman.storage.reserves import AccountRow
 
@@ -34,9 +44,17 @@ def _names(owners: Owners, windows: Windows) -> tuple[str, ...]:
         "key": bool(owners.key_id),
         "session": bool(owners.session_id),
         "workspace": bool(owners.workspace),
+        "tenant": bool(owners.tenant),
     }
     found = (account_row(each).name for each in accounts_of(owners, windows) if has[each[0]])
     return tuple(sorted(found))
+
+
+def accounts_of_caps(owners: Owners, caps: Iterable[Cap], at: Instant) -> list[tuple[Cap, Account]]:
+    """Return the caps that apply to a call, each with the account it is checked against."""
+    windows = windows_at(at)
+    found = ((cap, account_of(cap, owners, windows)) for cap in caps)
+    return [(cap, account) for cap, account in found if account is not None]
 
 
 def expires_at_s(account: AccountRow) -> int:

@@ -1,7 +1,7 @@
 """Budgets: reserve before a call, settle after it, release when it never happened.
 
-A state machine over whole micro-dollars. Time is given to it and never goes back; what was spent
-before it began, and where spending is kept, is behind a port.
+A state machine over whole micro-dollars. Time is given to it and never goes back; a port
+tells the money spent before it began, and stores the rest.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
+from pointsman.access.book import Spent
 from pointsman.access.caps import (
     Account,
     Cap,
@@ -25,7 +26,6 @@ from pointsman.access.caps import (
     windows_at,
 )
 from pointsman.access.charges import Charge, Quote, Used, charge_call
-from pointsman.access.spent import Spent
 from pointsman.kernel.instant import DAY, SECOND, Instant, instant_text
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.turns.facts import BudgetLeft
@@ -82,8 +82,13 @@ class Refused(Struct, frozen=True):
         return f"{left}{when}; this call may need ${microusd_text(self.needed_microusd)}"
 
 
+def refuse_unpriced(applied: tuple[Cap, Account], left: MicroUsd) -> Refused:
+    """Refuse a call of unknown price, by the first budget that applies to it."""
+    return Refused(applied[0].name, left, None, resets_at(applied[1]))
+
+
 class Standing(Struct, frozen=True):
-    """How a budget stands: what is left when everything reserved is spent."""
+    """How a budget stands: the amount left once every reservation is spent."""
 
     name: str
     limit_microusd: MicroUsd
@@ -125,7 +130,7 @@ class BudgetPort(Protocol):
         ...
 
     def amount_spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
-        """Return the amount spent so far, without what is reserved."""
+        """Return the amount spent so far, without reservations."""
         ...
 
     def spent_today(self, now: Instant) -> MicroUsd:
@@ -174,7 +179,7 @@ class Budgets:
         """Set money aside in every budget that applies, or in none."""
         with self._lock:
             at = self._advance_clock(now)
-            refused = self._find_refusal(owners, quote, caps, at)
+            refused = self._find_refusal(owners, quote, caps, at) if caps else None
             if refused is not None:
                 return refused
             self._last_number += 1
@@ -185,7 +190,7 @@ class Budgets:
     def settle(
         self, reservation: Reservation, used: Used | None, *, is_estimated: bool = False
     ) -> Spent | None:
-        """Charge what a call used, or what was quoted when that is not known or not believable.
+        """Charge the usage of a call, or its quote where the usage is unknown or not believable.
 
         `is_estimated` marks usage that was counted here, for a stream that was cut. None when this
         reservation was settled or released before: a call is charged once.
@@ -255,7 +260,7 @@ class Budgets:
         return self._now
 
     def _lapse(self) -> None:
-        # What is reserved from now on is younger than what is looked at here.
+        # Reservations made from now on are younger than those looked at here.
         self._lapses_at = self._now + RESERVED_FOR
         while self._held:
             number = next(iter(self._held))
@@ -276,7 +281,7 @@ class Budgets:
         self, owners: Owners, quote: Quote, caps: Sequence[Cap], at: Instant
     ) -> Refused | None:
         amount = quote.amount_microusd
-        if amount == 0 or not caps:
+        if amount == 0:
             # What costs nothing can overdraw nothing.
             return None
         for cap, account, counter in self._counters_of(owners, caps, at):
@@ -299,7 +304,7 @@ class Budgets:
         return found
 
     def _open_counter(self, account: Account) -> _Counter:
-        """Begin to count an account, with what was spent and is reserved already."""
+        """Begin to count an account, with its spending and reservations so far."""
         if len(self._accounts) >= MOST_ACCOUNTS:
             self._forget_idle()
         counter = _Counter(self._book.cost(account))
@@ -312,7 +317,7 @@ class Budgets:
         return counter
 
     def _forget_idle(self) -> None:
-        # What is forgotten is read from the book again when it is next asked for.
+        # A forgotten counter is read from the book again when it is next asked for.
         self._accounts = {
             account: counter
             for account, counter in self._accounts.items()
@@ -320,23 +325,21 @@ class Budgets:
         }
 
     def _hold(self, reservation: Reservation) -> None:
-        counters, amount = self._counting(reservation), reservation.quote.amount_microusd or 0
-        for counter in counters:
-            counter.reserved += amount
-        self._held[reservation.number] = _Held(reservation, counters)
-
-    def _counting(self, reservation: Reservation) -> list[_Counter]:
-        """Return the counters of a call: looked for from the side that has fewer accounts."""
+        """Count a reservation in its accounts, looked for from the side that has fewer of them."""
         owners, at = reservation.owners, reservation.at
         if len(self._accounts) <= FEW_ACCOUNTS:
             day = at // DAY
-            return [
+            counters = [
                 counter
                 for account, counter in self._accounts.items()
                 if is_counted(account, owners, day)
             ]
-        found = map(self._accounts.get, accounts_of(owners, windows_at(at)))
-        return [counter for counter in found if counter is not None]
+        else:
+            found = map(self._accounts.get, accounts_of(owners, windows_at(at)))
+            counters = [counter for counter in found if counter is not None]
+        for counter in counters:
+            counter.reserved += reservation.quote.amount_microusd or 0
+        self._held[reservation.number] = _Held(reservation, counters)
 
     def _pop_hold(self, number: int) -> _Held | None:
         held = self._held.pop(number, None)
@@ -377,4 +380,5 @@ def spent_by(reservation: Reservation, charge: Charge, *, is_estimated: bool) ->
         price_version=reservation.quote.price_version,
         is_estimated=is_estimated,
         at=reservation.at,
+        tenant=owners.tenant or UNSET,
     )

@@ -14,11 +14,11 @@ from pointsman.kernel.number import MicroUsd
 from pointsman.turns.policy import Budget
 
 Per = Literal["day", "month", "total"]
-Each = Literal["all", "key", "session", "workspace"]
+Each = Literal["all", "key", "session", "workspace", "tenant"]
 
 Account = tuple[Each, str, str, int, int]
-"""What is added up: the spending of one owner from one day up to another. Over what, the key, the
-session or workspace, the first day that counts and the first that does not.
+"""The calls that are added up, of one owner from one day up to another: scope, key, then session,
+workspace or tenant, the first day that counts and the first that does not.
 
 A session belongs to its key: two callers may give the same name to theirs. A plain tuple, because
 a dozen are looked up for every call.
@@ -36,7 +36,7 @@ class Limit(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Cap(Struct, frozen=True, forbid_unknown_fields=True):
-    """A limit and what it is counted over: everything, or each key, session or workspace."""
+    """A limit and its scope: everything, or each key, session and so on."""
 
     name: str
     limit_microusd: MicroUsd
@@ -50,6 +50,7 @@ class Owners(Struct, frozen=True, forbid_unknown_fields=True):
     key_id: str = ""
     session_id: str = ""
     workspace: str = ""
+    tenant: str = ""
 
 
 class Windows(Struct, frozen=True):
@@ -102,18 +103,22 @@ def account_of(cap: Cap, owners: Owners, windows: Windows) -> Account | None:
             return ("session", owners.key_id, owners.session_id, first, end)
         case "workspace" if owners.workspace:
             return ("workspace", "", owners.workspace, first, end)
+        case "tenant" if owners.tenant:
+            return ("tenant", "", owners.tenant, first, end)
     return None
 
 
 def accounts_of(owners: Owners, windows: Windows) -> Iterator[Account]:
     """Return every account that a call of these owners could be counted in."""
     key, session, workspace = owners.key_id, owners.session_id, owners.workspace
+    tenant = owners.tenant
     day, month = windows.day, (windows.month_first, windows.month_end)
     for first, end in ((day, day + 1), month, (0, EVER)):
         yield ("all", "", "", first, end)
         yield ("key", key, "", first, end)
         yield ("session", key, session, first, end)
         yield ("workspace", "", workspace, first, end)
+        yield ("tenant", "", tenant, first, end)
 
 
 def is_counted(account: Account, owners: Owners, day: int) -> bool:
@@ -130,6 +135,8 @@ def is_counted(account: Account, owners: Owners, day: int) -> bool:
             return owner == owners.session_id and key_id == owners.key_id
         case "workspace":
             return owner == owners.workspace
+        case "tenant":
+            return owner == owners.tenant
 
 
 def resets_at(account: Account) -> Instant | None:

@@ -1,7 +1,7 @@
-"""What a call may cost, and what it did cost: whole micro-dollars, cached tokens at their prices.
+"""The highest and the real cost of a call: whole micro-dollars, cached tokens at their prices.
 
-The provider's numbers are believed as long as they can be true; what cannot is replaced by the
-estimate, visibly.
+The provider's numbers are believed as long as they can be true; the estimate replaces an
+impossible one, visibly.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.registry.estimate import highest_cost
-from pointsman.turns.registry.prices import Price
+from pointsman.turns.registry.prices import Price, highest_cost
 from pointsman.turns.registry.prices import cost as cost_of
 
 MOST_TOKENS = 100_000_000
@@ -59,7 +58,7 @@ class Tokens(Struct, frozen=True):
 
 
 class Quote(Struct, frozen=True):
-    """What a call may cost at most; None where no price is known.
+    """The highest cost of a call; None where no price is known.
 
     The price and its version are those of the moment it was asked for: a table that changes while
     the call runs does not change what it costs.
@@ -107,7 +106,7 @@ def charge_call(quote: Quote, used: Used | None) -> Charge:
 
 
 def believable(used: Used | None) -> Tokens | None:
-    """Return what was used; None when it was not told, or cannot be true."""
+    """Return the usage; None when it was not told, or cannot be true."""
     if used is None or used.input_tokens is None or used.output_tokens is None:
         return None
     plain, output = used.input_tokens, used.output_tokens

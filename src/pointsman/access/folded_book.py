@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from pointsman.access.accounts import account_row
+from pointsman.access.book import Spent
 from pointsman.access.caps import Account
 from pointsman.access.folding import Folding
-from pointsman.access.spent import Spent
 from pointsman.errors import LedgerError
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.postgres.shared.pool import Pool
@@ -15,7 +15,7 @@ from pointsman.storage.postgres.shared.reserves import PostgresReserves
 
 
 class FoldedBook:
-    """Tells what was spent by what is recorded; nothing is kept beside the ledger's entries."""
+    """Tells spending by the recorded entries; nothing is kept beside the ledger's entries."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._pool = Pool(store)
@@ -32,11 +32,11 @@ class FoldedBook:
         """Take no notice: the entry about the call's end says the same, and is what counts."""
 
     def flush(self) -> None:
-        """Add up what is recorded before this returns. Blocks."""
+        """Add up the recorded entries before this returns. Blocks."""
         self._folding.catch_up_all()
 
     def close(self) -> None:
-        """Add up what is recorded, as far as that can be done now; the next one does the rest."""
+        """Add up the recorded entries, as far as possible now; the next one does the rest."""
         with suppress(LedgerError):
             self._folding.catch_up_all()
         self._pool.close()

@@ -14,8 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from pointsman.access.accounts import names_of
-from pointsman.access.caps import Owners
-from pointsman.access.spent import Spent, spend_amounts, spend_key, spent_in
+from pointsman.access.book import Spent, spend_amounts, spend_key, spent_in
 from pointsman.storage.postgres.shared.reserves import PostgresReserves
 from pointsman.storage.redis.reserves import RedisReserves
 from pointsman.storage.reserves import Batch, EndedHold
@@ -25,7 +24,7 @@ MOST_AT_ONCE: Final = 1000
 
 
 class OutcomeEntry(Struct, frozen=True):
-    """An outcome in a chain: its place, its id, and what it says was spent."""
+    """An outcome in a chain: its place, its id, and the spending it reports."""
 
     seq: int
     id: str
@@ -106,8 +105,8 @@ def _ended_call(outcome: OutcomeEntry) -> EndedHold:
     spent = outcome.spent
     if spent is None:
         return EndedHold(outcome.id, outcome.seq, 0, ())
-    owners = Owners(spent.key_id, spent.session_id, spent.workspace)
-    return EndedHold(outcome.id, outcome.seq, spent.cost_microusd or 0, names_of(owners, spent.at))
+    names = names_of(spent.owners, spent.at)
+    return EndedHold(outcome.id, outcome.seq, spent.cost_microusd or 0, names)
 
 
 def _sums(outcomes: Iterable[OutcomeEntry]) -> Sums:

@@ -1,4 +1,4 @@
-"""Holding what was freed while a replica was thought dead, but for what others have counted."""
+"""Holding reservations again that were freed while a replica was thought dead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def hold_again(
 ) -> None:
     """Reserve again everything that this process holds, whatever the limits are. Blocks.
 
-    What the counts are being asked for is left out: no caller was told yet that it is held. A call
+    Reservations still being asked for are left out: no caller was told yet that they hold. A call
     whose end is in the ledger is counted as spent: to hold its money, too, would refuse callers who
     have it. One that ends after this look frees what is held by being counted.
     """

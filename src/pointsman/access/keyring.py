@@ -21,7 +21,7 @@ from pointsman.access.keys import (
 from pointsman.access.roles import Scope
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.storage.place import Place, Where
+from pointsman.storage.place import StorePlace, Where
 from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.stores.access import AccessStore, StoredKey
 
@@ -66,7 +66,7 @@ class Keyring:
         """Whether a thread that may wait for the database looks often enough."""
 
     def close(self) -> None:
-        """Write what is left to write and let go of the database."""
+        """Write the pending uses and close the database."""
         self.write_uses()
         self._store.close()
 
@@ -87,6 +87,12 @@ class Keyring:
         if not 0 <= now - self._looked_at < (FOLLOWED_FOR if self.is_followed else LOOKED_EVERY):
             self.look(now)
         return self._keys
+
+    def session_tenant(self, name: str, now: Instant) -> str:
+        """Return the tenant of a session by the key in its name; empty where there is none."""
+        key_id, has_key, _ = name.partition("/")
+        known = self.keys(now).known.get(key_id) if has_key else None
+        return "" if known is None else known.principal.tenant
 
     def create(self, key: Key, token: str) -> None:
         """Keep a new key; the token itself is not kept."""
@@ -133,7 +139,7 @@ class Keyring:
             self._looked_at = Instant(-LOOKED_EVERY)
 
     def look(self, now: Instant) -> None:
-        """Take over what was made or ended since; raises when the database cannot be read."""
+        """Take over keys that were made or ended since; raises when the database cannot be read."""
         with self._lock:
             version = self._store.version()
             if version != self._version:
@@ -177,5 +183,5 @@ def opened_admin_token(where: Where, given: str, entropy: bytes) -> AdminToken:
         store.close()
 
 
-def _kept_in(where: Where) -> Place:
+def _kept_in(where: Where) -> StorePlace:
     return SqliteFolder(where).place(ACCESS) if type(where) is PosixPath else where  # type: ignore[return-value] # see `place_of`

@@ -1,4 +1,4 @@
-"""Virtual keys: how they are written, what they may do, and who a call comes from.
+"""Virtual keys: their text, their scopes, and the caller behind one.
 
 Pure: randomness and time are given. A key's secret exists twice: on the screen it is shown on once,
 and with its user. Here it is known by its digest.
@@ -17,14 +17,29 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pointsman.access.caps import Cap, Limit, key_caps
-from pointsman.access.codes import KeyRefusal
 from pointsman.access.roles import SCOPES, GivenRole, Scope, effective_role
 from pointsman.errors import IntegrityFailure, NotAuthenticated, NotPermitted
+from pointsman.kernel.codes import Meaning
 from pointsman.kernel.instant import LATEST, Instant
+from pointsman.storage.policies.settings import NO_TERMS, RateTerms
 from pointsman.turns.facts import Privacy
+
+
+class KeyRefusal(Meaning):
+    """One reason; `meaning` is the sentence the documentation shows."""
+
+    MISSING = "access.key_missing", "the call carries no key"
+    MALFORMED = "access.key_malformed", "what the call carries is not written like a key"
+    UNKNOWN = "access.key_unknown", "no such key was made here, or its secret is another"
+    REVOKED = "access.key_revoked", "the key was revoked"
+    EXPIRED = "access.key_expired", "the key's time is over"
+
 
 KeyPrivacy = Literal["auto", "local"]
 """A key may keep its calls on this machine; it cannot send out what would stay."""
+
+TENANT_PATTERN = r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$"
+"""How a tenant is written: it stands in every entry about its calls, so it is short and plain."""
 
 PREFIX = "pk_"
 ADMIN_PREFIX = "pa_"
@@ -41,8 +56,8 @@ _KEY = re.compile(r"pk_[a-z2-7]{16}_[a-z2-7]{52}", re.ASCII)
 class Key(Struct, frozen=True, forbid_unknown_fields=True):
     """A virtual key, without its secret.
 
-    `role` is what it may do among the agents; empty where its scopes decide. `allowed_models` None
-    means all.
+    `role` is its role among the agents; empty where its scopes decide. `allowed_models` None
+    means all. `tenant` is empty where the key is a tenant of its own; it never changes.
     """
 
     id: str
@@ -55,6 +70,8 @@ class Key(Struct, frozen=True, forbid_unknown_fields=True):
     privacy: KeyPrivacy = "auto"
     workspace: str = ""
     expires_at: Instant | None = None
+    tenant: Annotated[str, Meta(pattern=TENANT_PATTERN)] = ""
+    limits: RateTerms = NO_TERMS
 
 
 class Principal(Struct, frozen=True):
@@ -73,6 +90,17 @@ class Principal(Struct, frozen=True):
     is_anonymous: bool = False
     role: GivenRole = ""
     caps: tuple[Cap, ...] = ()
+    tenant: str = ""
+    """The tenant whose records the caller adds to; empty without a key."""
+    limits: RateTerms = NO_TERMS
+
+    @property
+    def reach(self) -> str | None:
+        """The tenant whose records the caller may read and change; None for those of all.
+
+        Admins and auditors reach all, and so does this machine while there is no key.
+        """
+        return None if self.is_admin or self.role == "auditor" else self.tenant or None
 
     @property
     def acts_as(self) -> GivenRole:
@@ -85,7 +113,7 @@ ADMIN = Principal("", "admin", SCOPES, is_admin=True, role="admin")
 
 
 class KnownKey(NamedTuple):
-    """What is looked at when a call comes in."""
+    """The keys by digest, as a call is checked against them."""
 
     digest: bytes
     principal: Principal
@@ -128,9 +156,9 @@ def principal(
 
 
 def token_digest(token: str) -> bytes:
-    """Return what is stored of a key or an admin token.
+    """Return the digest that is stored of a key or an admin token.
 
-    Not slow and not salted: what is digested has 256 random bits.
+    Not slow and not salted: the secret has 256 random bits.
     """
     return hashlib.sha256(_DOMAIN + token.encode("utf-8", "surrogatepass")).digest()
 
@@ -147,7 +175,7 @@ def admin_token(entropy: bytes) -> str:
 
 
 def known_key(key: Key, digest: bytes, revoked_at: Instant | None) -> KnownKey:
-    """Return what is looked at when a call comes in with this key."""
+    """Return the key as calls are checked against it."""
     is_admin = "admin" in key.scopes or key.role == "admin"
     caller = Principal(
         key.id,
@@ -159,6 +187,8 @@ def known_key(key: Key, digest: bytes, revoked_at: Instant | None) -> KnownKey:
         is_admin=is_admin,
         role=key.role,
         caps=key_caps(key.name, key.budgets),
+        tenant=key.tenant or key.id,
+        limits=key.limits,
     )
     if revoked_at is not None:
         return KnownKey(digest, caller, 0, is_revoked=True)

@@ -10,12 +10,19 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from pointsman.access.accounts import account_row, expires_at_s, names_of
+from pointsman.access.accounts import (
+    account_row,
+    accounts_of_caps,
+    expires_at_s,
+    names_of,
+)
+from pointsman.access.book import Spent
 from pointsman.access.budgets import (
     RESERVED_FOR,
     Refused,
     Reservation,
     Standing,
+    refuse_unpriced,
     spent_by,
 )
 from pointsman.access.caps import (
@@ -24,12 +31,9 @@ from pointsman.access.caps import (
     Each,
     Owners,
     Per,
-    account_of,
     resets_at,
-    windows_at,
 )
 from pointsman.access.charges import Quote, Used, charge_call
-from pointsman.access.spent import Spent
 from pointsman.errors import BudgetUnavailable, LedgerError
 from pointsman.kernel.instant import DAY, IdSource, Instant
 from pointsman.kernel.number import MicroUsd
@@ -60,7 +64,7 @@ class SharedBudgets:
         self._lock = threading.Lock()
         self._now = Instant(0)
         self._open: dict[str, tuple[Hold | None, Instant]] = {}
-        """Calls that have not ended: what is set aside for each in the counts, and since when."""
+        """Calls that have not ended: the amount set aside for each, and since when."""
         self._closing: dict[str, tuple[Hold | None, Spent | None, Instant]] = {}
         """Calls that have ended, until the ledger's entry about it is counted."""
         self._asking: dict[str, Hold] = {}
@@ -76,11 +80,10 @@ class SharedBudgets:
     ) -> Reservation | Refused:
         """Set money aside in every budget that applies, or in none. Blocks."""
         at, name = self._advance_clock(now), self._ids.new_id()
-        applied = _accounts_of(owners, caps, at)
+        applied = accounts_of_caps(owners, caps, at)
         amount = quote.amount_microusd
         if amount is None and applied:
-            left = self._remaining(applied)
-            return Refused(applied[0][0].name, left[0], None, resets_at(applied[0][1]))
+            return refuse_unpriced(applied[0], self._remaining(applied)[0])
         if amount and applied:
             hold = Hold(name, self._process, amount, names_of(owners, at))
             short = self._hold_money(hold, applied, at)
@@ -107,7 +110,7 @@ class SharedBudgets:
 
     def standings(self, owners: Owners, caps: Iterable[Cap], now: Instant) -> tuple[Standing, ...]:
         """Return how the budgets stand that apply to a caller. Blocks."""
-        applied = _accounts_of(owners, caps, self._advance_clock(now))
+        applied = accounts_of_caps(owners, caps, self._advance_clock(now))
         return tuple(
             Standing(cap.name, cap.limit_microusd, left, resets_at(account))
             for (cap, account), left in zip(applied, self._remaining(applied), strict=True)
@@ -117,7 +120,7 @@ class SharedBudgets:
         self, owners: Owners, caps: Iterable[Cap], now: Instant
     ) -> tuple[BudgetLeft, ...]:
         """Return the remaining budgets as facts for the router. Blocks."""
-        applied = _accounts_of(owners, caps, self._advance_clock(now))
+        applied = accounts_of_caps(owners, caps, self._advance_clock(now))
         return tuple(
             BudgetLeft(cap.name, left)
             for (cap, _), left in zip(applied, self._remaining(applied), strict=True)
@@ -125,7 +128,9 @@ class SharedBudgets:
 
     def amount_spent(self, owners: Owners, each: Each, per: Per, now: Instant) -> MicroUsd:
         """Return the amount spent so far, as far as it is counted. Blocks."""
-        applied = _accounts_of(owners, (Cap("", MicroUsd(0), per, each),), self._advance_clock(now))
+        applied = accounts_of_caps(
+            owners, (Cap("", MicroUsd(0), per, each),), self._advance_clock(now)
+        )
         found = (self._durable.amount_spent(account_row(account)) for _, account in applied)
         return MicroUsd(sum(found))
 
@@ -140,7 +145,7 @@ class SharedBudgets:
 
     @property
     def open_holds(self) -> tuple[Hold, ...]:
-        """What is set aside for calls that were admitted and are not counted as spent yet."""
+        """The amounts set aside for calls that were admitted and are not counted as spent yet."""
         with self._lock:
             holds = [hold for hold, _ in self._open.values()]
             holds += [hold for hold, _, _ in self._closing.values()]
@@ -172,7 +177,7 @@ class SharedBudgets:
         return bool(self._unsure)
 
     def forget(self, reservation: Reservation) -> None:
-        """Have what is set aside for a call that is never made given back; does not wait."""
+        """Return the reservation of a call that is never made; does not wait."""
         with self._lock:
             hold, _ = self._open.pop(reservation.id, (None, reservation.at))
             if hold is not None:
@@ -196,7 +201,7 @@ class SharedBudgets:
         """Release reservations counted for this process that it does not know. Blocks."""
         before = {each.id for each in self.holding}
         found = self._counts.held_by(self._process)
-        # What was set aside while the counts were asked is known by now.
+        # A reservation made while the counts were asked is known by now.
         known = before | {each.id for each in self.holding}
         stray = [name for name in found if name not in known and not self._is_closing(name)]
         if stray:
@@ -244,12 +249,12 @@ class SharedBudgets:
         return short
 
     def _life(self) -> tuple[int, str]:
-        """Return what must be the same when money is asked for and when the call is admitted."""
+        """Return life and epoch, which must not change between a reservation and its admission."""
         return self.life(), "" if self._quick is None else self._quick.epoch
 
     def _admit(self, hold: Hold, at: Instant, life: tuple[int, str]) -> None:
         with self._lock:
-            # INVARIANT: what was set aside in an earlier life or epoch is gone, and a call that is
+            # INVARIANT: reservations of an earlier life or epoch are gone, and a call that is
             # admitted before the next one begins is among those held anew.
             if self._life() != life:
                 raise BudgetUnavailable("what is set aside was counted anew meanwhile")
@@ -295,12 +300,6 @@ class SharedBudgets:
 
 def _first() -> int:
     return 1
-
-
-def _accounts_of(owners: Owners, caps: Iterable[Cap], at: Instant) -> list[tuple[Cap, Account]]:
-    windows = windows_at(at)
-    found = ((cap, account_of(cap, owners, windows)) for cap in caps)
-    return [(cap, account) for cap, account in found if account is not None]
 
 
 def _remaining(cap: Cap, counted: AccountCount | None) -> MicroUsd:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pointsman.kernel.meaning import Meaning
+from pointsman.kernel.codes import Meaning
 
 
 class Excluded(Meaning):

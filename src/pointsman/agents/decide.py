@@ -25,8 +25,8 @@ from pointsman.agents.facts import FACTS_FORM, JobFacts, with_text
 from pointsman.agents.modules.module import action_key
 from pointsman.agents.modules.selfrep import SELFREP_FORM
 from pointsman.agents.policy import POLICY_FORM
-from pointsman.agents.scoring.checks import JobChecks
-from pointsman.agents.scoring.score import (
+from pointsman.agents.rules.scoring import (
+    JobChecks,
     ScoredCandidate,
     Scoring,
     candidates,

@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from pointsman.agents.file.config import Name
 from pointsman.brainstate.hints import routing_hints
 from pointsman.brainstate.state import BrainState
+from pointsman.errors import Problem
 from pointsman.kernel.canonical import ContentId, Form
+from pointsman.kernel.codes import Code
 from pointsman.kernel.content import Sealed, Texts
 from pointsman.kernel.document import Document
 from pointsman.kernel.number import Billionths
@@ -136,8 +138,8 @@ class GivenJob(Struct, frozen=True, forbid_unknown_fields=True):
     job_id: Name
     job_seed: Name
     query_text: str
-    selfrep_snapshot_id: Name
-    brainstate_snapshot_id: Name
+    selfrep_snapshot_id: ShortText = ""
+    brainstate_snapshot_id: ShortText = ""
     candidate_list: Annotated[tuple[Name, ...], Meta(max_length=100_000)] | None = None
     trace_id: ShortText = ""
     user_role: ShortText | None = None
@@ -147,8 +149,16 @@ class GivenJob(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_facts(document: Document) -> GivenJob:
-    """Read a request, or raise with every problem at its place."""
-    return conform(document, GivenJob)
+    """Read a request, or raise with every problem at its place.
+
+    A request without the id of a snapshot names none that exists: that has a code of its own.
+    """
+    return conform(document, GivenJob, _job_problems)
+
+
+def _job_problems(given: GivenJob, document: Document) -> Iterable[Problem]:
+    if not given.query_text.strip():
+        yield document.problem(("query_text",), Code.INVALID_VALUE, "a job asks for something")
 
 
 def facts_of(

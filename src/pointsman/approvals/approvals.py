@@ -95,10 +95,14 @@ class Approvals:
     """The requests of one home. May be shared by threads, and by processes that share the home."""
 
     def __init__(
-        self, home: Home, desk: DecisionRecorder, sources: tuple[Clock, IdSource], effects: Effects
+        self,
+        home: Home,
+        decision_recorder: DecisionRecorder,
+        sources: tuple[Clock, IdSource],
+        effects: Effects,
     ) -> None:
         self._home = home
-        self._desk = desk
+        self._decision_recorder = decision_recorder
         self._clock, self._ids = sources
         self._effects = effects
         self._builder = RequestBuilder(home, sources)
@@ -328,13 +332,13 @@ class Approvals:
 
     def _append(self, draft: Draft) -> Receipt:
         """Record an entry under the lock; fails where the lock was lost meanwhile."""
-        return self._desk.recorder().append_under(self._held.lease, draft)
+        return self._decision_recorder.recorder().record_under(self._held.lease, draft)
 
     @contextmanager
     def _locked_ledger(self) -> Iterator[LedgerReader]:
         """Wait for the lock, and read the ledger under it."""
         # The recorder first: opening it may take long, and makes the ledger that is read.
-        self._desk.recorder()
+        self._decision_recorder.recorder()
         lease = self._held.lease = self._home.lease(LOCK, waits=True)
         try:
             with self._ledger() as ledger:

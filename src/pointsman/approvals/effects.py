@@ -12,14 +12,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.agents.actions.payload import (
+from pointsman.agents.modules.event import SELFREP, SelfRepEvent, selfrep_payload
+from pointsman.agents.rules.actions import (
     SemDelete,
     SemWrite,
     read_payload,
     read_recorded_payload,
     selfrep_event,
 )
-from pointsman.agents.modules.event import SELFREP, SelfRepEvent, selfrep_payload
 from pointsman.approvals.record import ActionRecord, read_action
 from pointsman.errors import ActionRefused
 from pointsman.governance.action import ActionRefusal, ActionRequest
@@ -57,12 +57,12 @@ class Effects:
     def __init__(
         self,
         home: Home,
-        desk: DecisionRecorder,
+        decision_recorder: DecisionRecorder,
         sources: tuple[Clock, IdSource],
         check: Check | None = None,
     ) -> None:
         self._home = home
-        self._desk = desk
+        self._decision_recorder = decision_recorder
         self._clock, self._ids = sources
         self._check = check
         self._memory = home.place(SEMANTIC)
@@ -120,7 +120,7 @@ class Effects:
             self._check(event)
         name = self._ids.new_id()
         draft = Draft(kind, name, event.request_id, self._clock.now(), body)
-        self._desk.recorder().append(draft).result()
+        self._decision_recorder.recorder().record(draft)
         return Effect(f"{kind} {name}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.agents.actions.payload import read_payload, read_recorded_payload, target_of
+from pointsman.agents.rules.actions import read_payload, read_recorded_payload, target_of
 from pointsman.approvals.record import ActionRecord
 from pointsman.brainstate.trace import ActionWish
 from pointsman.errors import DocumentError, InputError, SemPrivate

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pointsman.access.roles import Access
-from pointsman.agents.actions.payload import read_recorded_payload
+from pointsman.agents.rules.actions import read_recorded_payload
 from pointsman.approvals.proposal import ActionProposal
 from pointsman.approvals.record import ActionRecord
 from pointsman.governance.action import (

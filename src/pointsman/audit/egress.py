@@ -91,7 +91,7 @@ def egress(
 ) -> EgressReport:
     """Report the turns that left since an instant; the whole ledger is verified first."""
     verified = verify_ledger(home, progress)
-    with closing(LedgerReader(home.database)) as ledger:
+    with closing(home.reader()) as ledger:
         return _report(_Audit(ledger), since, verified)
 
 

@@ -37,14 +37,14 @@ def has_recorded(home: Home, kind: str) -> bool:
     """Tell whether an entry of this kind stands in the ledger."""
     if not home.database.exists():
         return False
-    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+    with told_errors(home.database), closing(home.reader()) as ledger:
         return ledger.newest(kind) is not None
 
 
 def shown_turn(home: Home, name: str) -> Shown:
     """Return a recorded turn decision by its id, its turn's id, or `last`."""
     check_recorded(home)
-    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+    with told_errors(home.database), closing(home.reader()) as ledger:
         return read_decision(ledger, turn_named(ledger, name))
 
 
@@ -52,7 +52,7 @@ def recent_turns(home: Home, most: int, before: Instant = LATEST) -> list[Shown]
     """Return the latest turn decisions before an instant, the newest first."""
     if not home.database.exists():
         return []
-    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+    with told_errors(home.database), closing(home.reader()) as ledger:
         return [read_decision(ledger, each) for each in ledger.recent(TURN, before, most)]
 
 

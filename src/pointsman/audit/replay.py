@@ -60,7 +60,7 @@ class HomeReplayer:
     """Replays decisions of one home."""
 
     def __init__(self, home: Home) -> None:
-        self.ledger = LedgerReader(home.database)
+        self.ledger = home.reader()
         self._home = home
         self._content = ContentReader(home.content, home.content_key())
         self._replayer = Replayer(REGISTRY, self.policy, self._content.text)
@@ -170,7 +170,7 @@ def _replay_in_process(open_home: Callable[[], Home], since: Instant, each: Rang
 
 def ledger_ranges(home: Home, length: int = RANGE) -> list[Range]:
     """Divide a ledger into ranges of entries, chain by chain."""
-    ledger = LedgerReader(home.database)
+    ledger = home.reader()
     try:
         sizes = [ChainSize(name, n, ledger.size(n)) for name, n in ledger.chains().items()]
     finally:

@@ -18,6 +18,7 @@ from pointsman.kernel.signing import VerifyKey
 from pointsman.kernel.snapshot import SNAPSHOT, read_snapshot, verify_snapshot
 from pointsman.kernel.verification import HASH_SIZE, Fault, FaultCode
 from pointsman.storage.home import Home
+from pointsman.storage.sqlite.database import check_reachable
 from pointsman.storage.stores.entries import LedgerReader, Stored
 
 Attached = tuple[int, bytes, int | None, bytes]
@@ -47,7 +48,7 @@ def forged_snapshots(
             if fault and (stored.chain not in found or fault.seq < found[stored.chain].seq):
                 found[stored.chain] = fault
     except UNREADABLE as error:
-        others.append(damage_fault(str(error)))
+        others.append(damage_fault(error))
     return found
 
 
@@ -62,13 +63,15 @@ def database_faults(home: Home, reader: FrozenReader) -> list[Fault]:
         if (stray := reader.stray()) is not None:
             found.append(_stray_fault(reader, *stray))
     except UNREADABLE as error:
-        return [damage_fault(str(error))]
+        return [damage_fault(error)]
     return found
 
 
-def damage_fault(message: str) -> Fault:
-    """Return the fault of a database that cannot be read or belongs elsewhere."""
-    return Fault("", 0, FaultCode.DATABASE_DAMAGED, message)
+def damage_fault(cause: str | Exception, chain: str = "", where: object = "") -> Fault:
+    """Return the fault of a damaged database, or raise `LedgerUnreadable` for one out of reach."""
+    if isinstance(cause, Exception):
+        check_reachable(cause, where)
+    return Fault(chain, 0, FaultCode.DATABASE_DAMAGED, str(cause))
 
 
 def _attachment_fault(seq: int, rows: list[tuple[bytes, int | None, bytes]]) -> Fault | None:

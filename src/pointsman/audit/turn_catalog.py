@@ -118,6 +118,7 @@ def _is_same(ledger: LedgerReader, marks: dict[str, Mark]) -> bool:
 class _Aside(Struct):
     session_id: str = ""
     is_preview: bool = False
+    tenant: str = ""
 
 
 class _Outcome(Struct):
@@ -259,6 +260,7 @@ def _turn(entry: Entry, facts: _Facts) -> TurnMade:
         is_preview=recorded.aside.is_preview,
         is_worker=facts.is_worker,
         rules_in_vain=tuple(attempts),
+        tenant=recorded.aside.tenant,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from pointsman.kernel.instant import instant_text
 from pointsman.placement.trace import Placed
 from pointsman.turns.explain import story_to_json, to_screen
 from pointsman.turns.story.turn_story import (
@@ -15,7 +16,7 @@ from pointsman.turns.story.turn_story import (
     TurnStory,
     UnaskedCandidate,
 )
-from pointsman.turns.trace import Banner, RuleAttempt, Slot, ValidationFailure, Verdict
+from pointsman.turns.trace import Banner, RuleAttempt, Shown, Slot, ValidationFailure, Verdict
 
 InstantText = Annotated[str, Meta(description="RFC 3339, in UTC with microseconds")]
 Usd = Annotated[str, Meta(description="US dollars, as an exact decimal number")]
@@ -27,6 +28,19 @@ class DifferenceRow(Struct, frozen=True):
     path: str
     recorded: Any
     found: Any
+
+
+class TurnRow(Struct, frozen=True):
+    """One turn of a list."""
+
+    turn_id: str
+    decision_id: str
+    session_id: str
+    at: InstantText
+    chosen_model: str
+    policy: str
+    rule_name: str | None
+    is_preview: bool
 
 
 class ChainLink(Struct, frozen=True):
@@ -59,7 +73,7 @@ class RouteDecided(Struct, frozen=True):
 
 
 class CallRow(Struct, frozen=True):
-    """One call of a model: how it ended, what it used and cost, and how long it took.
+    """One call of a model: its end, its tokens, its cost and its duration.
 
     `refused` was never made; `cost_usd` is null where the price is not known.
     """
@@ -129,6 +143,22 @@ class TurnAnswer(RouteDecided, frozen=True, kw_only=True):
     not_asked: tuple[UnaskedCandidate, ...]
     not_asked_unknown: str
     why: str
+
+
+def turn_row(shown: Shown) -> TurnRow:
+    """Return a turn as a row of a list."""
+    winner = shown.outcome.winner_index
+    won = shown.trace.chain[winner] if winner >= 0 else None
+    return TurnRow(
+        turn_id=shown.turn_id,
+        decision_id=shown.decision_id,
+        session_id=shown.session_id,
+        at=instant_text(shown.at),
+        chosen_model=shown.outcome.chosen_model,
+        policy="" if won is None else won.policy,
+        rule_name=None if won is None else won.rule_name,
+        is_preview=shown.is_preview,
+    )
 
 
 def turn_answer(story: TurnStory) -> dict[str, object]:

@@ -16,7 +16,7 @@ from pointsman.audit.recorded_turns import (
     read_decision,
     turn_named,
 )
-from pointsman.calls.services import END_FORM
+from pointsman.calls.call_end import END_FORM
 from pointsman.errors import IntegrityFailure, MissingSnapshot, ReplayError
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import LATEST, Instant
@@ -41,8 +41,8 @@ from pointsman.turns.story.turn_story import (
     TurnCall,
     TurnStory,
     UnaskedCandidates,
+    unasked_candidates,
 )
-from pointsman.turns.story.unasked import unasked_candidates
 from pointsman.turns.trace import Shown
 
 PLACEMENT: Final = DECISION + "placement"
@@ -56,7 +56,7 @@ _BESIDE: Final[dict[str, CallRole]] = {f"{TURN}.shadow": "shadow", f"{TURN}.judg
 def read_story(home: Home, name: str) -> TurnStory:
     """Read a turn by its id or that of any decision or call of it; `last` is the newest."""
     check_recorded(home)
-    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+    with told_errors(home.database), closing(home.reader()) as ledger:
         stored = turn_named(ledger, name)
         story = read_turn(ledger, stored)
         return replace(story, unasked=_find_unasked(home, ledger, stored, story.first))
@@ -66,7 +66,7 @@ def recent_stories(home: Home, most: int, before: Instant = LATEST) -> list[Turn
     """Read the latest turns before an instant, the newest first; without who was not asked."""
     if not home.database.exists():
         return []
-    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+    with told_errors(home.database), closing(home.reader()) as ledger:
         return [read_turn(ledger, each) for each in ledger.recent(TURN, before, most)]
 
 

@@ -29,13 +29,13 @@ from pointsman.audit.stored_faults import (
     forged_snapshots,
     value_fault,
 )
-from pointsman.errors import LedgerBroken
+from pointsman.errors import ForeignKey, HomeError, LedgerBroken
 from pointsman.kernel.checkpoint import Checkpoint
 from pointsman.kernel.entry import Chain, Entry
-from pointsman.kernel.signing import VerifyKey
-from pointsman.kernel.stamp import is_stamped
+from pointsman.kernel.signing import VerifyKey, is_stamped, signed_size
 from pointsman.kernel.verification import ChainReport, Fault, FaultCode, Pass
 from pointsman.storage.home import Home
+from pointsman.storage.sqlite.database import check_reachable
 from pointsman.storage.writer.checkpoints import CheckpointFolder
 
 Progress = Callable[[int], None]
@@ -82,17 +82,28 @@ def verify_ledger(
 
     Of a chain named in `proved`, the entries before that checkpoint were verified already.
     """
+    try:
+        return _verify(home, progress, proved)
+    except OSError as error:
+        check_reachable(error)
+        raise
+
+
+def _verify(
+    home: Home, progress: Progress | None, proved: Mapping[str, Checkpoint]
+) -> LedgerReport:
     # INVARIANT: checkpoints first. The entries they cover were in the database before we look.
     notes = notes_of(home)
     others = [_name_fault(name) for name in home.notes.chains()
               if not can_name(home, name)]  # fmt: skip
+    others += _key_faults(home)
     verifier = _Verifier(home, progress, proved)
     if home.database.size() == 0:
         return verifier.report(verifier.without_database(notes), others)
     try:
         reader = FrozenReader(home)
     except UNREADABLE as error:
-        others.insert(0, damage_fault(str(error)))
+        others.insert(0, damage_fault(error, where=home.database))
         return verifier.report(verifier.without_database(notes), others)
     try:
         chains, found = verifier.with_database(reader, notes)
@@ -157,7 +168,7 @@ class _Verifier:
             ends = None if broken else _end_fault(chain, report, reader.stamp(number), self._keys)
         except UNREADABLE as error:
             empty = Pass(chain, ()).run(())
-            return _with_fault(empty, Fault(chain.name, 0, FaultCode.DATABASE_DAMAGED, str(error)))
+            return _with_fault(empty, damage_fault(error, chain.name))
         named = [_with_chain(fault, chain.name) for fault in (values, forged) if fault]
         return _with_fault(report, _first_of([report.fault, *named, ends], broken))
 
@@ -179,6 +190,7 @@ class _Verifier:
             try:
                 report = check.run(self._count_entries(reader.chain_entries(number, first)))
             except (apsw.Error, LedgerBroken) as error:
+                check_reachable(error, self._home.database)
                 fault = Fault(
                     folder.chain.name, check.head.size, FaultCode.DATABASE_DAMAGED, str(error)
                 )
@@ -215,10 +227,27 @@ def _end_fault(
 ) -> Fault | None:
     """Tell whether the chain ends where its writer signed that it does."""
     # A pass that stopped at a fault did not reach the end.
-    if report.fault or is_stamped(chain, report.entries, report.head, stamp, keys):
+    if report.fault:
         return None
+    if is_stamped(chain, report.entries, report.head, stamp, keys):
+        covered = signed_size(stamp)
+        if covered <= report.signed:
+            return None
+        message = f"checkpoints up to entry {covered - 1} were signed and are gone"
+        return Fault(chain.name, report.signed, FaultCode.CHECKPOINT_MISSING, message)
     message = "the chain does not end where its writer left it"
     return Fault(chain.name, report.signed, FaultCode.END_CHANGED, message)
+
+
+def _key_faults(home: Home) -> list[Fault]:
+    """Report a signing key that is not the home's; a copy without secret keys is complete."""
+    try:
+        home.signing_key()
+    except ForeignKey as error:
+        return [Fault("", 0, FaultCode.KEY_FOREIGN, error.message)]
+    except HomeError:  # `doctor` looks at the file
+        return []
+    return []
 
 
 def _name_fault(name: str) -> Fault:

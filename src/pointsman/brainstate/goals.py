@@ -15,8 +15,7 @@ from pointsman.brainstate.events import (
     RepairLooped,
     ResultProduced,
 )
-from pointsman.brainstate.journal import Journal
-from pointsman.brainstate.seeded import seeded_instant
+from pointsman.brainstate.journal import Journal, seeded_instant
 from pointsman.brainstate.state import Cause, Goal
 from pointsman.brainstate.trace import Why
 from pointsman.kernel.number import SCALE, Billionths, billionths_text, clamp, divide

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from pointsman.brainstate.state import BrainState
 from pointsman.kernel.canonical import Form
-from pointsman.kernel.meaning import Meaning
+from pointsman.kernel.codes import Meaning
 from pointsman.kernel.number import floor_of
 
 

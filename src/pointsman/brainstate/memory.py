@@ -13,13 +13,12 @@ import msgspec
 
 from pointsman.brainstate.constants import Constants
 from pointsman.brainstate.events import Insertion
-from pointsman.brainstate.journal import Journal
-from pointsman.brainstate.seeded import seeded_instant, wm_id
+from pointsman.brainstate.journal import Journal, seeded_instant, wm_id
 from pointsman.brainstate.state import BrainState, Cwm, CwmItem, Goal, WmItem
 from pointsman.brainstate.trace import Why
 from pointsman.kernel.canonical import untag
+from pointsman.kernel.columns import ascii_lower
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.text import ascii_lower
 
 BYTES_A_TOKEN = 4
 

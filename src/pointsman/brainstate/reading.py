@@ -44,7 +44,7 @@ from pointsman.brainstate.events import (
     TokensUsed,
 )
 from pointsman.brainstate.goals import defaults_of, open_goal
-from pointsman.brainstate.seeded import brainstate_id, seeded_instant
+from pointsman.brainstate.journal import brainstate_id, seeded_instant
 from pointsman.brainstate.state import EMPTY_CWM, Attention, BrainState, ResourceBudget
 from pointsman.errors import InputError, Problem, ValueRefused
 from pointsman.kernel.canonical import canonical_json

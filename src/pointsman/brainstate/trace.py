@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from pointsman.brainstate.events import ActionType
 from pointsman.kernel.canonical import Form
+from pointsman.kernel.codes import Meaning
 from pointsman.kernel.instant import Instant
-from pointsman.kernel.meaning import Meaning
 from pointsman.kernel.number import Billionths
 
 Happened = Literal[

@@ -19,7 +19,7 @@ from pointsman.brainstate.constants import (
     Tokens,
 )
 from pointsman.brainstate.hints import RoutingHints, Shallow
-from pointsman.brainstate.seeded import MAX_SEQUENCE
+from pointsman.brainstate.journal import MAX_SEQUENCE
 from pointsman.brainstate.state import (
     BrainState,
     Cause,
@@ -155,7 +155,7 @@ JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 def state_view(state: BrainState) -> ShownState:
-    """Return the view of a state; `read_state` reads it back."""
+    """Return the view of a state."""
     mind, budget = state.attention, state.resource_budget
     return ShownState(
         brainstate_id=state.brainstate_id,

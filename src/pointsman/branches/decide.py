@@ -28,7 +28,7 @@ from pointsman.branches.trace import (
     Weighted,
 )
 from pointsman.errors import ValueRefused
-from pointsman.expressions import numbers
+from pointsman.expressions import builtins
 from pointsman.expressions.evaluate import (
     UNKNOWN,
     EvaluationResult,
@@ -175,16 +175,16 @@ def _output(found: CompiledDecision, cases: tuple[int, ...], policy: str) -> Val
         case "sum":
             return _sum(values)
         case "min":
-            return numbers.least([STEPS], *values)
+            return builtins.least([STEPS], *values)
         case "max":
-            return numbers.greatest([STEPS], *values)
+            return builtins.greatest([STEPS], *values)
     is_list = policy in {"collect", "rule_order", "output_order"}
     return values if is_list else values[0]
 
 
 def _sum(values: list[Value]) -> Value:
     try:
-        return numbers.total([len(values) + STEPS], values)
+        return builtins.total([len(values) + STEPS], values)
     except (NotKnown, ArithmeticError):
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from functools import partial
@@ -34,6 +35,7 @@ from pointsman.kernel.yaml_text import parse_yaml
 
 NO_OUTPUT = b"null"
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_COUNTED = re.compile("([0-9]+)(ms|s|m|h|d)")
 
 
 class Case(Struct, frozen=True, forbid_unknown_fields=True):
@@ -183,9 +185,8 @@ def decision(given: GivenDecision, file: DecisionsFile) -> Decision:
 
 
 def milliseconds(duration: str) -> int:
-    """Read a duration such as `24h`."""
-    unit = duration.lstrip("0123456789")
-    return int(duration.removesuffix(unit)) * _UNIT_MS[unit]
+    """Read a duration such as `24h` or `1h30m`."""
+    return sum(int(count) * _UNIT_MS[unit] for count, unit in _COUNTED.findall(duration))
 
 
 def _case(given: GivenCase) -> Case:

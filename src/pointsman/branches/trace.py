@@ -7,7 +7,7 @@ from typing import Final, Literal
 from msgspec import Raw, Struct
 
 from pointsman.kernel.canonical import Form
-from pointsman.kernel.meaning import Meaning
+from pointsman.kernel.codes import Meaning
 
 Verdict = Literal["pass", "warn", "ask", "escalate", "block"]
 HELD: Final[frozenset[Verdict]] = frozenset({"ask", "escalate", "block"})

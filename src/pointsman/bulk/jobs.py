@@ -19,7 +19,7 @@ from pointsman.bulk.work import KindName, kind_named
 from pointsman.errors import ActionRefused, LedgerError, NotFound, PointsmanError
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.storage.home import Home
-from pointsman.storage.place import Place
+from pointsman.storage.place import StorePlace
 from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.stores.bulk import (
     BulkJob,
@@ -166,13 +166,13 @@ class JobReport(Struct, frozen=True):
     found: msgspec.Raw | None
 
 
-def list_jobs(place: Place) -> list[BulkJob]:
+def list_jobs(place: StorePlace) -> list[BulkJob]:
     """Return the jobs of a store, the newest first; none where there never was one."""
     with _open_store(place) as store:
         return [] if store is None else store.jobs()
 
 
-def read_job(place: Place, name: str) -> JobReport:
+def read_job(place: StorePlace, name: str) -> JobReport:
     """Return one job of a store, with its result."""
     with _open_store(place) as store:
         if store is None:
@@ -186,7 +186,7 @@ def _read_report(store: BulkStore, name: str) -> JobReport:
 
 
 @contextmanager
-def _open_store(place: Place) -> Iterator[BulkStore | None]:
+def _open_store(place: StorePlace) -> Iterator[BulkStore | None]:
     if not place.exists():
         yield None
         return

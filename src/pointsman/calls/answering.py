@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pointsman.calls.call_end import OVER_BUDGET
 from pointsman.calls.flow import WORTH_ANOTHER, CallResult
-from pointsman.calls.services import OVER_BUDGET
 from pointsman.errors import InputError, PointsmanError
 from pointsman.providers.dialects.tap import Tap, said_in_answer
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.messages import ModelRequest, Response, Usage
 from pointsman.providers.port import Deadlines, Dialect, ModelProvider, Outgoing, UpstreamError
-from pointsman.providers.registry.dialects import speaker
+from pointsman.providers.registry.dialects import provider_speaker
 from pointsman.signals.tokens import count_tokens
 
 
@@ -90,7 +90,7 @@ async def ask_whole(
     if inside is not None:
         raise inside
     try:
-        response = speaker(dialect).read_response(said)
+        response = provider_speaker(dialect).read_response(said)
     except InputError as error:
         raise unreadable(provider.name, error) from error
     written = WholeAnswer(dialect, said, response.usage)
@@ -100,7 +100,7 @@ async def ask_whole(
 def write_request(dialect: Dialect, request: ModelRequest, name: str) -> bytes:
     """Return a request in a provider's dialect, or raise that the dialect cannot say it."""
     try:
-        return speaker(dialect).write_request(request, name).body
+        return provider_speaker(dialect).write_request(request, name).body
     except InputError as error:
         raise untranslatable(error) from error
 

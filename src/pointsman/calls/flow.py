@@ -24,8 +24,7 @@ from pointsman.recording.ruling import (
     decide_turn,
 )
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.registry.estimate import call_estimate
-from pointsman.turns.registry.models import provider_of
+from pointsman.turns.registry.models import call_estimate, provider_of
 
 MOST_HELD: Final = 20_000
 """Most sessions in memory, the latest ones; a turn that waits for a tool is also stored."""
@@ -39,6 +38,8 @@ class TurnLock(Struct, frozen=True):
     model: str
     calls: int = 1
     is_escalated: bool = False
+    is_stored: bool = False
+    """Whether it is found again after a restart."""
 
 
 class TurnLocks:
@@ -75,6 +76,7 @@ class TurnLocks:
 
 WORTH_ANOTHER: Final = (
     "rate_limit", "auth", "server_error", "network", "timeout", "context_overflow",
+    "busy",
 )  # fmt: skip
 """The classes of failures that another model may not share."""
 

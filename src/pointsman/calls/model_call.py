@@ -11,27 +11,23 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 
+from pointsman.access.book import Spent
 from pointsman.access.budgets import BudgetPort, Refused, Reservation
 from pointsman.access.caps import Cap, Owners
 from pointsman.access.charges import Quote, is_absurd, quote_call
-from pointsman.access.spent import Spent
 from pointsman.calls.answering import complete_usage
-from pointsman.calls.services import (
-    OVER_BUDGET,
-    CallEnd,
-    CallServices,
-    charge_alarm_draft,
-    outcome_of,
-)
+from pointsman.calls.call_end import END_FORM, OVER_BUDGET, CallEnd, charge_alarm_draft
+from pointsman.calls.services import CallServices
 from pointsman.errors import OverBudget
-from pointsman.kernel.record import Names, outcome_draft
+from pointsman.kernel.record import Names, OutcomeRecord, outcome_draft
+from pointsman.providers.key_choice import KeyChoice
 from pointsman.providers.messages import Usage
-from pointsman.providers.port import UpstreamError, provider_request_id
+from pointsman.providers.port import UpstreamAnswer, UpstreamError, provider_request_id
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.registry.call_event import Result
-from pointsman.turns.registry.estimate import output_bound
+from pointsman.turns.registry.prices import output_bound
 
 NOT_CONFIRMED: Final = "confirmation_needed"
 """The class of a call that was never made, because its policy wants a human's yes first."""
@@ -143,7 +139,7 @@ class ModelCall:
 
     __slots__ = (
         "_reservation", "_waiting_ns", "answer_headers", "called_ns", "context", "end",
-        "first_byte_ns", "order", "out_ns", "progress", "services", "upstream_ns",
+        "first_byte_ns", "key_choice", "order", "out_ns", "progress", "services", "upstream_ns",
     )  # fmt: skip
 
     def __init__(self, services: CallServices, order: CallOrder, context: CallContext) -> None:
@@ -162,6 +158,8 @@ class ModelCall:
         """The answer so far, once some of it left; before that a failure is free."""
         self.answer_headers: Mapping[str, str] = {}
         """The headers of the provider's answer, once they are here."""
+        self.key_choice: KeyChoice | None = None
+        """How one of the provider's several keys was chosen."""
         self._reservation: Reservation | None = None
 
     @property
@@ -175,8 +173,16 @@ class ModelCall:
         Where budgets are shared with other replicas, the result is to be awaited.
         """
         services, order = self.services, self.order
-        quote = self._quote()
-        if services.run_blocking is not None:
+        known = order.in_force.ready.models.get(order.model)
+        most = None if known is None else known.capabilities.max_output_tokens
+        quote = quote_call(
+            order.model,
+            None if known is None else known.price,
+            services.price_table_id,
+            order.input_tokens,
+            output_bound(order.asked_output, most),
+        )
+        if services.run_blocking is not None and order.caps:
             return self._reserve_shared(services.run_blocking, quote)
         now = services.clock.now()
         self._take(services.budgets.reserve(order.owners, quote, order.caps, now))
@@ -194,6 +200,10 @@ class ModelCall:
             self.upstream_ns += time.perf_counter_ns() - self._waiting_ns
             self._waiting_ns = 0
 
+    def take_head(self, answer: UpstreamAnswer) -> None:
+        """Note what an answer's head tells: its headers, and the key it came by."""
+        self.answer_headers, self.key_choice = answer.headers, answer.key_choice
+
     def abandon(self) -> None:
         """Release the reservation of a call that is never made."""
         reservation, self._reservation = self._reservation, None
@@ -209,24 +219,13 @@ class ModelCall:
     def fail(self, error: UpstreamError) -> CallEnd:
         """Settle a call that failed; one of which nothing was let out costs nothing."""
         self.answer_headers = error.headers or self.answer_headers
-        return self._finish(error.error_class, error, "", error.attempts)
+        self.key_choice = error.key_choice or self.key_choice
+        return self._finish(error.result, error, "", error.attempts)
 
     def cancel(self, attempts: int = 1) -> None:
         """Settle a call whose caller hung up, if one is under way."""
         if self.is_open:
             self._finish("cancelled", None, "", attempts)
-
-    def _quote(self) -> Quote:
-        order = self.order
-        known = order.in_force.ready.models.get(order.model)
-        most = None if known is None else known.capabilities.max_output_tokens
-        return quote_call(
-            order.model,
-            None if known is None else known.price,
-            self.services.price_table_id,
-            order.input_tokens,
-            output_bound(order.asked_output, most),
-        )
 
     async def _reserve_shared(self, run: Callable[..., Awaitable[object]], quote: Quote) -> None:
         services, order = self.services, self.order
@@ -260,17 +259,18 @@ class ModelCall:
         services, order = self.services, self.order
         models = order.in_force.ready.models
         is_refusal = error is not None and error.is_policy_refusal
-        ended_as = result if error is None else error.result
-        services.health.note_call_end(order.model, ended_as, models, is_policy_refusal=is_refusal)
+        services.health.note_call_end(order.model, result, models, is_policy_refusal=is_refusal)
         reservation, self._reservation = self._reservation, None
         spent = None if reservation is None else self._settle(reservation, result)
-        if self.called_ns:
+        if self.called_ns and services.health.rates.is_limited:
             # The estimate was counted at the start; limits count what the ledger does.
             services.health.note_tokens(order.model, _tokens_of(spent) - order.input_tokens)
         # Shared budgets count a call's end by its entry, under the id that was reserved for it.
         name = (reservation.id if reservation is not None else "") or services.ids.new_id()
         status = 200 if error is None else error.status
-        failed = "" if result == "success" else result
+        failed: str = "" if result == "success" else result
+        if error is not None:
+            failed = error.error_class
         end = self._note(failed, status, stop_reason, attempts, spent, name)
         if reservation is not None and spent is not None and self.progress is not None:
             usage, quote = self.progress.usage, reservation.quote
@@ -285,7 +285,7 @@ class ModelCall:
             budgets.release(reservation)
             return None
         usage = progress.usage
-        if result == "success" and usage.is_complete:
+        if result == "success" and None not in {usage.input_tokens, usage.output_tokens}:
             return budgets.settle(reservation, usage)
         guessed = complete_usage(usage, self.order.input_tokens, progress.output_tokens())
         return budgets.settle(reservation, guessed, is_estimated=True)
@@ -316,9 +316,11 @@ class ModelCall:
             first_byte_us=first_ns // 1000 if first_ns > 0 else 0,
             spent=spent,
             request_id=provider_request_id(self.answer_headers) or UNSET,
+            key_choice=self.key_choice or UNSET,
         )
         names = Names(name, order.decision_id, services.clock.now())
-        services.desk.recorder().note(outcome_draft(names, outcome_of(end)))
+        outcome = OutcomeRecord("failed" if error_class else "done", Raw(END_FORM.encode(end)))
+        services.decision_recorder.recorder().note(outcome_draft(names, outcome))
         if services.listener is not None:
             services.listener.call_ended(self, end, names.at)
         self.context = _ENDED
@@ -327,7 +329,7 @@ class ModelCall:
     def _raise_alarm(self, quote: Quote, end: CallEnd) -> None:
         services = self.services
         names = Names(services.ids.new_id(), self.order.decision_id, services.clock.now())
-        services.desk.recorder().note(charge_alarm_draft(names, quote, end))
+        services.decision_recorder.recorder().note(charge_alarm_draft(names, quote, end))
         if services.listener is not None:
             services.listener.absurd_charge(self, end)
 

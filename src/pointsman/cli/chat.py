@@ -38,7 +38,7 @@ from pointsman.sessions.update import (
     TurnOver,
     UsageUpdate,
 )
-from pointsman.storage.sqlite.frugal import be_frugal
+from pointsman.storage.sqlite.database import be_frugal
 from pointsman.turns.chain.override import split_override
 from pointsman.turns.explain import to_json
 
@@ -168,7 +168,7 @@ def _session_to_resume(conversations: Conversations, given: str | None) -> str:
 
 
 def _list(session: Session, pointsman: Pointsman, *, include_workers: bool) -> None:
-    from pointsman.tui.reports import sessions_text  # noqa: PLC0415 - it draws in the app's style
+    from pointsman.tui.commands import sessions_text  # noqa: PLC0415 - it draws in the app's style
 
     listed = pointsman.conversations.list_sessions(include_workers=include_workers)
     session.show(sessions_text(listed), listed)

@@ -6,14 +6,12 @@ from contextlib import closing
 
 import click
 
-from pointsman.access.book import SPEND
 from pointsman.cli.terms import Session, command, count_text
 from pointsman.kernel.columns import pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.storage.stores.spend import SpendAmounts
-from pointsman.storage.stores.spend_reading import By, SpendQuery, SpendReader, Total
+from pointsman.storage.stores.spend import SPEND, By, SpendAmounts, SpendQuery, SpendReader, Total
 
 PARTS: tuple[By, ...] = ("model", "key", "session", "day")
 MOST_LINES = 20

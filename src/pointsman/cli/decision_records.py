@@ -17,8 +17,7 @@ from pointsman.kernel.instant import EPOCH, instant_text, read_instant
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.decision_cache import MOST_ANSWERS, DecisionCache, cache_counts
 from pointsman.storage.stores.entries import LedgerReader
-from pointsman.workflows.branch_log import BranchLog, Distribution, LogEntry
-from pointsman.workflows.branch_view import duration, log_value
+from pointsman.workflows.branch_log import BranchLog, Distribution, LogEntry, duration, log_value
 from pointsman.workflows.branching import CACHE_FILE
 from pointsman.workflows.graph import Graph, subgraph
 from pointsman.workflows.graph_drawing import FORMATS, draw

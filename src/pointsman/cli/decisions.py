@@ -26,7 +26,7 @@ from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.storage.files import write_new
 from pointsman.storage.policies.decision_files import DecisionsInForce
 from pointsman.storage.policies.workflow_file import check_targets
-from pointsman.workflows.branch_view import (
+from pointsman.workflows.branch_log import (
     decision_value,
     dry_run_value,
     duration,

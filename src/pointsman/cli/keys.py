@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
 import click
+from msgspec.structs import asdict
 
 from pointsman.access.caps import Limit, Per
 from pointsman.access.keyring import ACCESS, KeptKey, Keyring
 from pointsman.access.keys import (
     ENTROPY_BYTES,
+    TENANT_PATTERN,
     Key,
     KeyPrivacy,
     key_token,
@@ -24,8 +27,9 @@ from pointsman.errors import InputError
 from pointsman.kernel.columns import pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text, read_instant
+from pointsman.kernel.literal import MAX_USD
 from pointsman.kernel.number import microusd, microusd_text
-from pointsman.kernel.written_numbers import MAX_USD
+from pointsman.storage.policies.settings import RateTerms
 from pointsman.turns.registry.models import meant, model_id
 
 MOST_NAME = 100
@@ -66,6 +70,12 @@ def keys() -> None:
     help="What it may do; may be repeated [its role's, else models].",
 )
 @click.option("--role", type=click.Choice(ROLES), help="What it may do among the agents.")
+@click.option("--rpm", type=click.IntRange(min=1), help="Requests a minute.")
+@click.option("--tpm", type=click.IntRange(min=1), help="Tokens a minute.")
+@click.option("--concurrent", type=click.IntRange(min=1), help="Calls at one time.")
+@click.option(
+    "--tenant", default="", metavar="NAME", help="Whose records it reads and adds to [its own]."
+)
 @command
 def create(  # noqa: PLR0913 - each is an option of its own
     session: Session,
@@ -79,9 +89,14 @@ def create(  # noqa: PLR0913 - each is an option of its own
     workspace: str,
     scopes: tuple[Scope, ...],
     role: Role | None,
+    tenant: str,
+    rpm: int | None,
+    tpm: int | None,
+    concurrent: int | None,
 ) -> None:
     """Make a key and show it: once, now, and never again."""
     _check_name(name)
+    _check_tenant(tenant)
     limits = () if budget is None else (_limit(budget, per),)
     expires_at = None if expires is None else read_instant(expires)
     with _ring(session, create=True) as (pointsman, ring):
@@ -102,6 +117,8 @@ def create(  # noqa: PLR0913 - each is an option of its own
             privacy=privacy,
             workspace=workspace,
             expires_at=expires_at,
+            tenant=tenant,
+            limits=RateTerms(rpm, tpm, concurrent),
         )
         ring.create(key, token)
     lines = [f"key      {token}", f"id       {key_id}", f"name     {printable(name)}"]
@@ -147,6 +164,12 @@ def _check_name(name: str) -> None:
         raise InputError(f"a key's name has 1 to {MOST_NAME} printable characters")
 
 
+def _check_tenant(name: str) -> None:
+    if re.fullmatch(TENANT_PATTERN, name, re.ASCII) is None:
+        hint = "up to 64 letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+        raise InputError(f"`{name[:100]}` is no name of a tenant", hint=hint)
+
+
 def _limit(budget: str, per: Per) -> Limit:
     amount = microusd(budget.removeprefix("$"))
     if not 0 <= amount <= MAX_USD * 1_000_000:
@@ -185,6 +208,7 @@ def _line(kept: KeptKey, now: Instant) -> str:
     parts += [f"${microusd_text(each.limit_microusd)}/{each.per}" for each in key.budgets]
     parts += [f"until {instant_text(key.expires_at)}"] if key.expires_at is not None else []
     parts += ["local only"] if key.privacy == "local" else []
+    parts += [f"of {key.tenant}"] if key.tenant else []
     parts += [f"in {key.workspace}"] if key.workspace else []
     parts += [" ".join(key.allowed_models)] if key.allowed_models is not None else []
     return printable("  ".join(parts))
@@ -198,6 +222,8 @@ def _value(kept: KeptKey, now: Instant) -> dict[str, object]:
         "state": state_of(key, kept.revoked_at, now),
         "scopes": key.scopes,
         "role": key.role or None,
+        "tenant": key.tenant or key.id,
+        "limits": asdict(key.limits),
         "allowed_models": key.allowed_models,
         "budgets": [
             {"limit_usd": microusd_text(each.limit_microusd), "per": each.per}

@@ -4,23 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Final
+from keyword import iskeyword
+from typing import Final, NamedTuple
 
 import click
 
-from pointsman.cli.terms import GlobalOptions
 from pointsman.version import VERSION
 
-COMMANDS: Final[Mapping[str, str]] = {
-    "init": "home", "doctor": "home", "serve": "serve", "chat": "chat", "route": "turns",
-    "why": "turns", "place": "placement", "taint": "placement", "replay": "records",
-    "verify": "records", "audit": "placement", "backtest": "backtest", "rules": "rules",
-    "models": "models", "providers": "models", "patterns": "patterns", "keys": "keys",
-    "cost": "cost", "local": "local", "decision": "decisions", "workflow": "workflow",
-    "sensor": "sensor", "agents": "agents", "brainstate": "brainstate", "jobs": "jobs",
-    "actions": "actions", "mcp": "serve", "store": "store", "bulk": "bulk", "export": "records",
-}  # fmt: skip
-"""Every command and the module of this package that holds it."""
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "init": ("home", "Write a commented starter home; files that exist are left alone."),
+    "doctor": ("home", "Check everything that can be checked, and say what to fix."),
+    "serve": ("serve", "Serve models over the OpenAI and Anthropic wire formats."),
+    "chat": ("chat", "Talk in the terminal; `--message` takes one turn for a script."),
+    "route": ("turns", "Decide which model would take this turn; call none."),
+    "why": ("turns", "Show what happened in a turn, and why."),
+    "place": ("placement", "Decide whether a question may leave this machine."),
+    "taint": ("placement", "Sessions that stay on this machine because of what they held."),
+    "replay": ("records", "Re-run recorded decisions and compare their bytes."),
+    "verify": ("records", "Check every chain, checkpoint and signature of the ledger."),
+    "audit": ("placement", "What the ledger can prove."),
+    "backtest": (
+        "records",
+        "Run recorded turns under another policy: what changes, and what it costs.",
+    ),
+    "rules": ("rules", "Check, show, reload, test and publish the rules of routing.yaml."),
+    "models": (
+        "models",
+        "List the models there are, what they cost, and whether they can be used.",
+    ),
+    "providers": (
+        "models",
+        "List providers and models with their state, and what is missing to use them.",
+    ),
+    "patterns": ("patterns", "Look at, forget and import what similar turns are remembered for."),
+    "keys": ("keys", "Make, list and revoke the keys that callers carry."),
+    "cost": ("cost", "Show what was spent, by model, key, session and day."),
+    "local": ("local", "Install the weights of local models, or tell how they are."),
+    "decision": ("decisions", "Decide which branch a workflow takes, by the files in decisions/."),
+    "workflow": ("workflow", "Run stages joined by decisions."),
+    "sensor": (
+        "sensor",
+        "Watch files, commits, schedules and assets; let decisions say what runs.",
+    ),
+    "agents": ("agents", "Which agent takes a job, and why."),
+    "brainstate": ("agents", "What a job has in mind."),
+    "jobs": ("agents", "Have agents do a job, and prove how it went."),
+    "actions": ("actions", "What agents ask to be done, and the votes on it."),
+    "mcp": ("serve", "Serve agents over MCP on standard input and output."),
+    "run": ("run", "Run an agent whose models are called through the gateway, and show the bill."),
+    "import": ("imports", "Bring along the configuration of another gateway."),
+    "store": ("store", "Look after the database of a home."),
+    "bulk": ("bulk", "Replay, backtest, verify, export or re-score millions of decisions."),
+    "export": (
+        "records",
+        "Write decisions, calls and verdicts as Parquet files by day; only what is new.",
+    ),
+    "erase": ("erase", "Erase text for good; decisions, their chain and their proof stay."),
+}
+"""Every command, the module of this package that holds it, and the first line of its help."""
+
+
+class GlobalOptions(NamedTuple):
+    """The options that stood before the command."""
+
+    home: str | None
+    as_json: bool
+    store: str = ""
 
 
 class LazyCommands(click.Group):
@@ -34,10 +83,22 @@ class LazyCommands(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = getattr(
-            import_module(f"pointsman.cli.{COMMANDS[cmd_name]}"), cmd_name
-        )
+        module, _ = COMMANDS[cmd_name]
+        # A command may have a word of Python's own for its name.
+        function = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        found: click.Command = getattr(import_module(f"pointsman.cli.{module}"), function)
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by their first lines; none is loaded for that."""
+        width = formatter.width - 6 - max(map(len, COMMANDS))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, click.Command(name, help=COMMANDS[name][1]).get_short_help_str(width))
+                    for name in self.list_commands(ctx)
+                ]
+            )
 
 
 @click.group(

@@ -7,33 +7,50 @@ import msgspec
 
 from pointsman.app import Pointsman
 from pointsman.cli.terms import Session, command
+from pointsman.errors import InputError
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.operations.providers import provider_rows, provider_table, recoveries
 from pointsman.storage.policies.secrets import missing_secrets
-from pointsman.turns.registry.models import Model, model_id, provider_of
+from pointsman.turns.registry.catalogue import CAPABILITY_NAMES
+from pointsman.turns.registry.models import Model, meant, model_id, provider_of
+from pointsman.turns.registry.sources import value_sources
 
 UNKNOWN = "?"
+_VALUE_HEADINGS = ("VALUE", "", "SOURCE")
 _HEADINGS = (
     "MODEL", "LOCATION", "TIER", "ALIASES", "CONTEXT", "IN $/M", "OUT $/M", "CONFIGURED",
 )  # fmt: skip
 
 
 @click.command()
+@click.argument("model", required=False)
 @command
-def models(session: Session) -> None:
-    """List the models there are, what they cost, and whether they can be used."""
+def models(session: Session, model: str | None) -> None:
+    """List the models there are, what they cost, and whether they can be used.
+
+    With MODEL (an id or an alias): each value of that model and where it comes from.
+    """
     with session.open() as pointsman:
-        in_force = pointsman.in_force()
+        in_force, files = pointsman.in_force(), pointsman.files
         session.warn(in_force.problems)
         missing = _missing(pointsman)
     known = in_force.ready.models
-    rows = [_cells(name, known[name], _needs(name, missing)) for name in known]
-    session.show(
-        table([_HEADINGS, *rows]),
-        [_value(name, known[name], _needs(name, missing)) for name in known],
-    )
+    sources = {
+        name: value_sources(name, in_force.models, files.prices, files.catalogue) for name in known
+    }
+    values = [_value(name, known[name], _needs(name, missing), sources[name]) for name in known]
+    if model is None:
+        rows = [_cells(name, known[name], _needs(name, missing)) for name in known]
+        session.show(table([_HEADINGS, *rows]), values)
+        return
+    name = in_force.ready.aliases.get(model, model_id(model))
+    if name not in known:
+        hint = meant(model, in_force.ready.aliases) or "`pointsman models` lists them"
+        raise InputError(f"`{model}` is no model of this home", hint=hint)
+    value = next(each for each in values if each["model"] == name)
+    session.show(table([_VALUE_HEADINGS, *_value_rows(known[name], sources[name])]), value)
 
 
 @click.group(invoke_without_command=True)
@@ -115,7 +132,24 @@ def _cells(name: str, model: Model, missing: list[str]) -> tuple[str, ...]:
     )
 
 
-def _value(name: str, model: Model, missing: list[str]) -> dict[str, object]:
+def _value_rows(model: Model, sources: dict[str, str]) -> list[tuple[str, ...]]:
+    price = model.price
+    rates = (
+        f"{_usd(price.input if price else None) or UNKNOWN} in,"
+        f" {_usd(price.output if price else None) or UNKNOWN} out"
+    )
+    values = {"price": rates, **{name: _known_text(model, name) for name in CAPABILITY_NAMES}}
+    return [(name, value, sources[name]) for name, value in values.items()]
+
+
+def _known_text(model: Model, capability: str) -> str:
+    value = getattr(model.capabilities, capability)
+    return UNKNOWN if value is None else str(value).lower()
+
+
+def _value(
+    name: str, model: Model, missing: list[str], sources: dict[str, str]
+) -> dict[str, object]:
     price = model.price
     return {
         "model": name,
@@ -124,6 +158,7 @@ def _value(name: str, model: Model, missing: list[str]) -> dict[str, object]:
         "can_delegate": model.can_delegate,
         "aliases": model.aliases,
         "capabilities": model.capabilities,
+        "sources": sources,
         "input_usd_per_million": _usd(price.input if price else None),
         "output_usd_per_million": _usd(price.output if price else None),
         "configured": not missing,

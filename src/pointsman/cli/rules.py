@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from getpass import getuser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -14,7 +15,6 @@ from msgspec.structs import replace
 from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import printable
-from pointsman.operations.rules.cases import RuleCaseResult, TableReport, read_table, run_on_files
 from pointsman.operations.rules.check import (
     bare_folder,
     check_files,
@@ -32,7 +32,12 @@ from pointsman.operations.rules.check import (
     rules_value,
 )
 from pointsman.signals.kinds import KINDS
+from pointsman.storage.home import open_home
+from pointsman.storage.policies.ledger_policies import opened_policies
 from pointsman.storage.policies.policies import PolicyFiles
+
+if TYPE_CHECKING:
+    from pointsman.operations.rules.cases import RuleCaseResult, TableReport
 
 
 @click.group()
@@ -108,6 +113,9 @@ def publish(session: Session, over: str | None, by: str | None) -> None:
 @command
 def test(session: Session, file: str) -> None:
     """Run a table of expected decisions against the rules; nothing is recorded."""
+    # Imported here: the other commands decide nothing.
+    from pointsman.operations.rules.cases import read_table, run_on_files  # noqa: PLC0415 - see above
+
     with _policy_files(session) as files:
         cases = read_table(*read_input(file))
         broken = errors(files.on_disk().invalid)
@@ -126,8 +134,9 @@ def _policy_files(session: Session) -> Iterator[PolicyFiles]:
     if bare is not None:
         yield PolicyFiles(bare, tuple(each.name for each in KINDS), is_kept=False)
         return
-    with session.open() as pointsman:
-        yield pointsman.files
+    home = open_home(session.home, create=False, store=session.store)
+    with closing(opened_policies(home, tuple(each.name for each in KINDS))) as files:
+        yield files
 
 
 def _report_text(report: TableReport) -> str:

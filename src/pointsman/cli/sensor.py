@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ from pointsman.app import Pointsman, SystemClock
 from pointsman.cli.decision_terms import read_context
 from pointsman.cli.terms import Session, command, count_text
 from pointsman.errors import ChainHeld, InputError
+from pointsman.expressions.values import Value
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import SECOND, Instant, instant_text
@@ -23,6 +24,7 @@ from pointsman.sensors.sensors import SensorService, TargetReport
 from pointsman.sensors.state import SensorStates
 from pointsman.storage.policies.sensor_file import Sensor
 from pointsman.storage.policies.sensor_files import SensorFiles
+from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.writer.chain_rows import HeldLease
 
 LOOK_S = 1.0
@@ -78,10 +80,18 @@ def run(session: Session, names: tuple[str, ...], once: bool, event: str | None)
     """Run the sensors, or those named, until interrupted."""
     given = None if event is None else read_context(event)
     reports: list[TargetReport] = []
-    with session.open(create=True) as pointsman, _sensors_lease(pointsman) as lease:
+    with session.open(create=True) as pointsman, ExitStack() as held:
         service = service_of(pointsman)
+        try:
+            lease = held.enter_context(_sensors_lease(pointsman))
+        except ChainHeld:
+            # Events are left in the home's folder: a runner on another machine would not see one.
+            if given is None or not isinstance(pointsman.home.store, SqliteFolder):
+                raise
+            _leave_offer(session, pointsman, service, names, given)
+            return
         session.warn((*service.files.current().problems, *pointsman.branching.in_force().problems))
-        service.check()
+        session.warn(service.check(names))
         found = [service.files.current().sensor(name) for name in names]
         service.on_report = lambda each: _report(session, each, reports)
         if given is not None:
@@ -99,7 +109,7 @@ def service_of(pointsman: Pointsman) -> SensorService:
     """Return the sensors of an open home."""
     return SensorService(
         pointsman.home,
-        pointsman.desk,
+        pointsman.decision_recorder,
         pointsman.branching,
         (pointsman.clock, pointsman.ids),
         lambda: pointsman.files.settings().value.workflow,
@@ -107,9 +117,30 @@ def service_of(pointsman: Pointsman) -> SensorService:
 
 
 def _offer(service: SensorService, found: list[Sensor], happened: Observation) -> None:
+    service.offer(_manual_sensor(found), happened)
+
+
+def _leave_offer(
+    session: Session,
+    pointsman: Pointsman,
+    service: SensorService,
+    names: tuple[str, ...],
+    data: dict[str, Value],
+) -> None:
+    """Hand a manual event to the process that runs the sensors of the home."""
+    found = [service.files.current().sensor(name) for name in names]
+    chosen = _manual_sensor(found)
+    if not chosen.enabled:
+        raise InputError(f"the sensor `{chosen.id}` is not active")
+    service.states.leave_offer(chosen.id, pointsman.ids.new_id(), data)
+    text = f"{chosen.id}: left for the process that runs the sensors of this home"
+    session.show(text, {"acted": [], "failed": 0, "left_for_runner": True})
+
+
+def _manual_sensor(found: list[Sensor]) -> Sensor:
     if len(found) != 1 or found[0].type != "manual":
         raise InputError("--event needs the id of one manual sensor")
-    service.offer(found[0], happened)
+    return found[0]
 
 
 def _run_once(service: SensorService, names: tuple[str, ...], lease: HeldLease) -> None:

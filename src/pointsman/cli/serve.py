@@ -12,6 +12,7 @@ from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 from pointsman.operations.rules.check import other_files, refuse_unknown, stand_ins
 from pointsman.signals.kinds import KINDS
+from pointsman.storage.announcement import announced_gateway
 from pointsman.storage.home import open_home
 from pointsman.storage.policies.ledger_policies import opened_policies
 from pointsman.storage.policies.settings import Server
@@ -36,8 +37,8 @@ def serve(session: Session, host: str | None, port: int | None) -> None:
         where = f"{wanted.host}:{wanted.port}"
         raise InputError(f"cannot listen: {error.strerror}", where=where) from error
     opened = gateway.open_gateway(session.home, store=session.store, server=wanted)
-    with listening, opened as (parts, application):
-        address = f"http://{_host_text(wanted.host)}:{listening.getsockname()[1]}"
+    address = f"http://{_host_text(wanted.host)}:{listening.getsockname()[1]}"
+    with listening, opened as (parts, application), announced_gateway(session.home, address):
         text = gateway.greeting(parts, address)
         session.show(text, {"address": address, "home": str(session.home)})
         gateway.serve(parts, application, listening)

@@ -6,27 +6,23 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Concatenate, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec
 
 import click
 import msgspec
-from msgspec import Struct
 
-from pointsman.app import Pointsman, home_path
-from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
+from pointsman.cli.main import GlobalOptions
+from pointsman.errors import DocumentError, HomeError, InputError, PointsmanError, Problem
 from pointsman.kernel.document import printable
+from pointsman.storage.home import home_path
+from pointsman.storage.sqlite.database import sqlite_errors_told
+
+if TYPE_CHECKING:
+    from pointsman.app import Pointsman
 
 P = ParamSpec("P")
 
 MOST_INPUT = 16 * 1024 * 1024
-
-
-class GlobalOptions(Struct, frozen=True):
-    """The options that stood before the command."""
-
-    home: str | None
-    as_json: bool
-    store: str = ""
 
 
 class Session:
@@ -41,6 +37,9 @@ class Session:
 
     def open(self, *, create: bool = False) -> Pointsman:
         """Open the home; only commands that write make one where there is none."""
+        # Imported here: a command that only reads does without most of it.
+        from pointsman.app import Pointsman  # noqa: PLC0415 - see above
+
         return Pointsman(self.home, create=create, store=self.store)
 
     def show(self, text: str, value: object) -> None:
@@ -83,9 +82,15 @@ def command(
             home or shared.home, as_json=as_json or shared.as_json, store=shared.store
         )
         try:
-            function(session, *args, **kwargs)
+            with sqlite_errors_told(session.home):
+                function(session, *args, **kwargs)
         except PointsmanError as error:
             session.fail(error)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            cause, where = error.strerror or str(error), error.filename or session.home
+            session.fail(HomeError(f"it cannot be used: {cause}", where=str(where)))
 
     return run
 

@@ -8,15 +8,16 @@ from shutil import get_terminal_size
 
 import click
 
+from pointsman.audit.turn_story import read_story
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
+from pointsman.storage.home import open_home
 from pointsman.turns.explain import story_to_json, to_json, to_screen
 from pointsman.turns.facts import GivenFacts, read_facts
-from pointsman.turns.story.turn_story import TurnStory
-from pointsman.turns.story.unasked import preview_story
+from pointsman.turns.story.turn_story import TurnStory, preview_story
 
 _COLOURS = {
     "chose": "green",
@@ -62,8 +63,7 @@ def why(session: Session, turn: str) -> None:
     ID is a turn, any decision about it, fallbacks included, or a request id. Shows the chain with
     every candidate that lost, then every call in order, and who served.
     """
-    with session.open() as pointsman:
-        story = pointsman.read_turn(turn)
+    story = read_story(open_home(session.home, create=False, store=session.store), turn)
     session.show(_text(story), story_to_json(story))
 
 

@@ -17,8 +17,8 @@ from pointsman.expressions.values import Value
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.storage.policies.workflow_file import read_workflow
-from pointsman.workflows.branch_view import value_to_json_numbers
-from pointsman.workflows.dependencies import dependency_graph
+from pointsman.workflows.branch_log import value_to_json_numbers
+from pointsman.workflows.graph import dependency_graph
 from pointsman.workflows.graph_drawing import FORMATS, draw
 from pointsman.workflows.workflow import RunReport, RunStep, WorkflowRunner, WorkflowText
 
@@ -79,7 +79,9 @@ def run_workflow(
     folder = path.absolute().parent
     settings = pointsman.files.settings().value.workflow
     sources = (pointsman.clock, pointsman.ids)
-    runner = WorkflowRunner(pointsman.home, pointsman.desk, pointsman.branching, sources)
+    runner = WorkflowRunner(
+        pointsman.home, pointsman.decision_recorder, pointsman.branching, sources
+    )
     try:
         given = WorkflowText(text, source, folder)
         return runner.run(given, settings, run_id, inputs, approved)

@@ -216,7 +216,7 @@ class Conversation:
         opened = self._services.opened
         self._row = replace(self._row, sticky_model=model)
         names = Names(opened.ids.new_id(), self.id, opened.clock.now())
-        recorder = opened.desk.recorder()
+        recorder = opened.decision_recorder.recorder()
         recorder.hand_in(
             pinning_draft(names, Pinning(self.id, model, "")), BlockingWaiter().expect()
         )

@@ -8,9 +8,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.access.book import OpenBook, opened_book
-from pointsman.access.budgets import Budgets
-from pointsman.calls.services import CallServices, deadlines_of
+from pointsman.access.book import HomeBook, OpenBook, opened_book
+from pointsman.access.budgets import BudgetPort, Budgets
+from pointsman.access.home_budgets import HomeBudgets
+from pointsman.calls.services import CallServices, deadlines_of, pool_of
 from pointsman.conversations.conversation import Conversation, Opening
 from pointsman.conversations.recovery import SessionRecovery
 from pointsman.conversations.services import (
@@ -34,9 +35,7 @@ from pointsman.kernel.number import microusd_text
 from pointsman.providers.embedded.provider import EmbeddedProvider
 from pointsman.providers.http.provider import ProviderEnvironment
 from pointsman.providers.registry.providers import LiveProviders
-from pointsman.recording.health import LiveHealth
-from pointsman.recording.transitions import transition_draft
-from pointsman.recording.waiting import BlockingWaiter
+from pointsman.recording.health import LiveHealth, transition_draft
 from pointsman.sessions.events.session import SessionResumed
 from pointsman.sessions.message import SessionMessage
 from pointsman.sessions.rollup import Rollup, WorkerMessages, rollup
@@ -242,26 +241,33 @@ def open_conversations(
     Without the `health` of the home they know their own calls alone.
     """
     retain = opened.files.settings().value.retain
-    recorder = opened.desk.recorder()
+    recorder = opened.decision_recorder.recorder()
     store = ConversationStore(opened.home.place(CONVERSATIONS), retain)
     if calls is not None:
         # One process has one set of budgets and one view of health.
         return Conversations(ConversationServices(opened, calls, store), None, equip)
     book = opened_book(opened.home, f"chat-{recorder.chain}")
-    calls = _open_calls(opened, Budgets(book), surroundings, health or LiveHealth(opened.clock))
+    budgets = HomeBudgets(book, opened.ids) if isinstance(book, HomeBook) else Budgets(book)
+    calls = _open_calls(opened, budgets, surroundings, health or LiveHealth(opened.clock))
     return Conversations(ConversationServices(opened, calls, store), book, equip)
 
 
 def _open_calls(
-    opened: OpenHome, budgets: Budgets, surroundings: ProviderEnvironment, health: LiveHealth
+    opened: OpenHome, budgets: BudgetPort, surroundings: ProviderEnvironment, health: LiveHealth
 ) -> CallServices:
     models = opened.files.in_force().models
-    providers = LiveProviders(opened.home.path, models, EmbeddedProvider(), surroundings)
+    providers = LiveProviders(
+        opened.home.path,
+        models,
+        EmbeddedProvider(),
+        surroundings,
+        pool_of(opened.files.settings().value),
+    )
     health.rates.follow(models)
     providers.listener = health.rates.follow
     health.listener = lambda changes: _record(opened, changes)
     return CallServices(
-        desk=opened.desk,
+        decision_recorder=opened.decision_recorder,
         clock=opened.clock,
         ids=opened.ids,
         price_table_id=opened.files.prices.id,
@@ -274,6 +280,6 @@ def _open_calls(
 
 def _record(opened: OpenHome, changes: tuple[Transition, ...]) -> None:
     """Record changes of availability."""
-    recorder = opened.desk.recorder()
+    recorder = opened.decision_recorder.recorder()
     for each in changes:
-        recorder.hand_in(transition_draft(opened.ids.new_id(), each), BlockingWaiter().expect())
+        recorder.append(transition_draft(opened.ids.new_id(), each))

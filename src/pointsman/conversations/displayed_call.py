@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from pointsman.access.spent import Spent
+from pointsman.access.book import Spent
 from pointsman.calls.answering import output_estimate, result_after, unreadable, write_request
 from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import CallContext, CallOrder, ModelCall
@@ -22,7 +22,7 @@ from pointsman.errors import InputError, OverBudget
 from pointsman.providers.dialects.whole import fold, unfold
 from pointsman.providers.messages import Block, ModelRequest, Response, Text, Usage
 from pointsman.providers.port import Dialect, Outgoing, UpstreamAnswer, UpstreamError
-from pointsman.providers.registry.dialects import speaker
+from pointsman.providers.registry.dialects import provider_speaker
 from pointsman.providers.streaming import (
     AnswerBroken,
     AnswerStarted,
@@ -60,6 +60,7 @@ class DisplayedCall:
         self._order = order
         self._request = request
         self._call = ModelCall(services.calls, order, context)
+        self._unit = context.session_id
         self._show = show
         self._durable = durable
         self._who = provider_of(order.model)
@@ -118,17 +119,17 @@ class DisplayedCall:
         self._dialect = provider.dialects[0]
         body = write_request(self._dialect, self._request, name)
         is_stream = order.is_stream
-        outgoing = Outgoing(self._dialect, name, body, is_stream)
+        outgoing = Outgoing(self._dialect, name, body, is_stream, unit=self._unit)
         answer = await provider.send(outgoing, self._services.calls.deadlines())
         self._attempts = answer.attempts
-        self._call.answer_headers = answer.headers
+        self._call.take_head(answer)
         try:
             await (self._read_stream(answer) if is_stream else self._read_whole(answer))
         finally:
             await answer.close()
 
     async def _read_stream(self, answer: UpstreamAnswer) -> None:
-        reader = speaker(self._dialect).stream_reader()
+        reader = provider_speaker(self._dialect).stream_reader()
         async for piece in answer:
             for event in self._read(lambda data=piece: reader.feed(data)):  # type: ignore[misc] # bound at once
                 await self._take_event(event)
@@ -140,7 +141,9 @@ class DisplayedCall:
 
     async def _read_whole(self, answer: UpstreamAnswer) -> None:
         body = await answer.read()
-        for event in self._read(lambda: [*unfold(speaker(self._dialect).read_response(body))]):
+        for event in self._read(
+            lambda: [*unfold(provider_speaker(self._dialect).read_response(body))]
+        ):
             await self._take_event(event)
 
     def _read(self, work: Callable[[], list[Event]]) -> list[Event]:

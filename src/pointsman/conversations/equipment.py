@@ -11,11 +11,9 @@ from pointsman.kernel.content import seal_text
 from pointsman.sessions.tools.box import SessionTool, ToolBox
 from pointsman.sessions.tools.files import ShellTool, WriteTool, reading_tools
 from pointsman.sessions.tools.mcp_tools import McpServers
-from pointsman.sessions.tools.memory_files import MemoryFiles
-from pointsman.sessions.tools.memory_tool import memory_tools
+from pointsman.sessions.tools.memory_files import MemoryFiles, memory_tools
 from pointsman.sessions.tools.process import Timeouts
-from pointsman.sessions.tools.skill_tool import SessionSkills
-from pointsman.sessions.tools.skills import read_skills
+from pointsman.sessions.tools.skills import SessionSkills, read_skills
 from pointsman.sessions.tools.workspace import WorkspaceFolder
 from pointsman.storage.policies.settings import Settings
 

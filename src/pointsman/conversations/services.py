@@ -46,7 +46,7 @@ class OpenHome(Struct, frozen=True):
 
     home: Home
     files: PolicyFiles
-    desk: DecisionRecorder
+    decision_recorder: DecisionRecorder
     gathering: Gathering
     clock: Clock
     ids: IdSource
@@ -91,6 +91,7 @@ class KeyLimits(Struct, frozen=True):
     key_id: str = ""
     allowed_models: tuple[str, ...] | None = None
     caps: tuple[Cap, ...] = ()
+    tenant: str = ""
 
 
 class ConversationServices(Struct, frozen=True):
@@ -117,7 +118,10 @@ class ConversationServices(Struct, frozen=True):
 
     def owners(self, seated: Owners) -> Owners:
         """Return the owners of the money spent, with the key if there is one."""
-        return replace(seated, key_id=self.key_limits.key_id) if self.key_limits.key_id else seated
+        held = self.key_limits
+        if not held.key_id:
+            return seated
+        return replace(seated, key_id=held.key_id, tenant=held.tenant)
 
     @property
     def settings(self) -> Settings:

@@ -105,21 +105,21 @@ class SessionEventRecorder:
     async def record(self, payload: Payload, where: EventScope, parent: str = "") -> str:
         """Record an event and return its id."""
         durable = AsyncWaiter()
-        event = submit_event(self._services, payload, where, parent, durable)
+        event = hand_in_event(self._services, payload, where, parent, durable)
         await durable.wait()
         return event.id
 
 
-def submit_event(
+def hand_in_event(
     services: ConversationServices,
     payload: Payload,
     where: EventScope,
     parent: str,
     durable: AsyncWaiter,
 ) -> Envelope:
-    """Submit an event with its words sealed; return it with its words."""
+    """Hand in an event with its words sealed; return it with its words."""
     opened = services.opened
-    recorder = opened.desk.recorder()
+    recorder = opened.decision_recorder.recorder()
     session_id, turn_id, parent_session_id = where
     event = Envelope(
         opened.ids.new_id(),

@@ -10,14 +10,14 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Final, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.access.caps import Owners
 from pointsman.calls.flow import Record, RecordPlacement
 from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall, PlainContext
 from pointsman.conversations.displayed_call import DisplayedCall
 from pointsman.conversations.services import ConversationServices
-from pointsman.conversations.session_events import EventScope, submit_event
+from pointsman.conversations.session_events import EventScope, hand_in_event
 from pointsman.conversations.stored_messages import message_row
 from pointsman.errors import ConfirmationNeeded, PointsmanError
 from pointsman.kernel.record import Aside, Names
@@ -247,9 +247,10 @@ class TurnDriver:
         opened, scope = self._services.opened, self._scope
         names = Names(opened.ids.new_id(), scope.turn_id, opened.clock.now())
         elapsed_us = (time.perf_counter_ns() - self._started_ns) // 1000
-        aside = Aside(elapsed_us, scope.turn_id, scope.session_id, False, VERSION)  # noqa: FBT003 - no preview
+        tenant = self._services.key_limits.tenant or UNSET
+        aside = Aside(elapsed_us, scope.turn_id, scope.session_id, False, VERSION, tenant)  # noqa: FBT003 - no preview
         if isinstance(effect, RecordPlacement):
-            opened.desk.hand_in_placement(
+            opened.decision_recorder.hand_in_placement(
                 names,
                 self._in_force,
                 effect.placing,
@@ -259,7 +260,9 @@ class TurnDriver:
             )
             return names.id
         linked = "" if effect.kind == "turn" else effect.kind
-        opened.desk.hand_in(names, self._in_force, effect.ruling, aside, self._durable, linked)
+        opened.decision_recorder.hand_in(
+            names, self._in_force, effect.ruling, aside, self._durable, linked
+        )
         self._decision_id = names.id
         self._callbacks.on_decision(effect, names.id)
         return names.id
@@ -273,7 +276,7 @@ class TurnDriver:
 
     def record_event(self, payload: Payload, parent: str, where: EventScope) -> str:
         """Record an event."""
-        event = submit_event(self._services, payload, where, parent, self._durable)
+        event = hand_in_event(self._services, payload, where, parent, self._durable)
         self._callbacks.show(EventUpdate(event))
         return event.id
 
@@ -289,7 +292,7 @@ class TurnDriver:
             opened.clock.now(),
         )
         check_message(message, self._messages)
-        await asyncio.wrap_future(store.keep(message_row(message, store.retain, redact)))
+        await asyncio.wrap_future(store.append_message(message_row(message, store.retain, redact)))
         self._messages.append(message)
         for each in message.content:
             if isinstance(each, ToolUse):

@@ -191,10 +191,10 @@ class TurnPreparer:
         override, sticky = turn.facts.override, turn.facts.sticky_model
         chosen = models.get(sticky or "" if override is None else override.model)
         if chosen is not None:
-            return chosen.capabilities.supports_tools
+            return chosen.capabilities.supports_tools is not False
         must_stay = decide_placement(turn.policies, turn.asked).outcome.gate == "local"
         return any(
-            models[name].capabilities.supports_tools
+            models[name].capabilities.supports_tools is not False
             for name in (models if configured is None else configured)
             if name in models and (models[name].location == "local" or not must_stay)
         )

@@ -11,8 +11,66 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from pointsman.expressions import dates, lists, numbers, texts, values
+from pointsman.expressions import builtins, values
 from pointsman.expressions.values import KINDS, NAMES, Kind, Meter, NotKnown, Value
+
+
+class Operator(Struct, frozen=True):
+    """One row of the page; `unknown` says when there is no answer."""
+
+    group: str
+    usage: str
+    meaning: str
+    example: tuple[str, str]
+    unknown: str = ""
+
+
+_NUMBERS = "either is not a number"
+_TEXTS = "either is not a text"
+
+OPERATORS = (
+    Operator("choice", "c ? a : b", "`a` where `c` is true, `b` where it is false",
+             ("1 < 2 ? 'yes' : 'no'", "'yes'"), "`c` is not a truth value"),
+    Operator("logic", "a or b, a || b", "true where one is true, false where all are false",
+             ("false or true", "true"), "none is true and one is unknown"),
+    Operator("logic", "a and b, a && b", "false where one is false, true where all are true",
+             ("true && false", "false"), "none is false and one is unknown"),
+    Operator("logic", "not a", "the opposite; binds looser than comparisons",
+             ("not 1 == 2", "true"), "`a` is not a truth value"),
+    Operator("logic", "!a", "the opposite; binds tighter than comparisons",
+             ("!false == true", "true"), "`a` is not a truth value"),
+    Operator("comparison", "a == b", "equal, and of one kind: `1 == 1.0`, never `1 == '1'`",
+             ("0.1 + 0.2 == 0.3", "true"), "either is missing; but `missing == null` is true"),
+    Operator("comparison", "a != b", "not equal", ("'a' != 'b'", "true"), "as for `==`"),
+    Operator("comparison", "a < b, a <= b, a > b, a >= b",
+             "the order of numbers, or of texts by code point", ("2 <= 2.0", "true"),
+             "they are not two numbers or two texts"),
+    Operator("membership", "a in list, a not in list", "whether a list holds a value",
+             ("'b' in ['a', 'b']", "true"), "the right side is not a list"),
+    Operator("matching", "a contains b", "whether a text holds a text, or a list a value",
+             ("'pointsman' contains 'man'", "true"), "`a` is neither a text nor a list"),
+    Operator("matching", "a starts_with b", "whether a text starts with another",
+             ("'stage-1' starts_with 'stage'", "true"), _TEXTS),
+    Operator("matching", "a ends_with b", "whether a text ends with another",
+             ("'x.yaml' ends_with '.yaml'", "true"), _TEXTS),
+    Operator("matching", "a matches 'pattern'",
+             "whether an RE2 pattern matches somewhere in a text",
+             ("'v12' matches '^v[0-9]+$'", "true"), "`a` is not a text"),
+    Operator("arithmetic", "a + b", "the sum of numbers, or two texts joined",
+             ("0.1 + 0.2", "0.3"), "they are not two numbers or two texts"),
+    Operator("arithmetic", "a - b, a * b", "exact to 34 digits", ("1 - 0.9 * 1", "0.1"), _NUMBERS),
+    Operator("arithmetic", "a / b", "the quotient, rounded half to even at the 34th digit",
+             ("1 / 8", "0.125"), f"{_NUMBERS}, or `b` is 0"),
+    Operator("arithmetic", "a % b", "what a division leaves over, with the sign of `a`",
+             ("-7 % 3", "-1"), f"{_NUMBERS}, or `b` is 0"),
+    Operator("arithmetic", "-a", "the number with the other sign", ("-(1 + 2)", "-3"),
+             "`a` is not a number"),
+    Operator("access", "a.name, a['any key']", "a member of a mapping",
+             ("{kind: 'x'}.kind", "'x'"), "there is no such member"),
+    Operator("access", "a[0]", "a member of a list, counted from 0",
+             ("['a', 'b'][1]", "'b'"), "there is no such member"),
+)  # fmt: skip
+
 
 Kinds: TypeAlias = tuple[Kind, ...]
 Implementation: TypeAlias = Callable[..., Value]
@@ -82,55 +140,55 @@ def make_call(function: Function) -> Callable[..., Value]:
 _TABLE = (
     Function(
         "text", "concat(a, …)", (SCALAR,), TEXT,
-        texts.concat,
+        builtins.concat,
         "texts, numbers and truth values as one text",
         ("concat('v', 1.50)", "'v1.5'"), 1, repeats=True,
     ),
     Function(
         "text", "substring(text, start, length?)", (TEXT, NUMBER, NUMBER,), TEXT,
-        texts.substring,
+        builtins.substring,
         "part of a text, from `start` on, counted from 0",
         ("substring('workflow', 4, 2)", "'fl'"), 2,
     ),
     Function(
         "text", "replace(text, old, new)", (TEXT, TEXT, TEXT,), TEXT,
-        texts.replace,
+        builtins.replace,
         "a text with `old` replaced wherever it stands",
         ("replace('a-b-c', '-', '.')", "'a.b.c'"), 3,
     ),
     Function(
         "text", "trim(text)", (TEXT,), TEXT,
-        texts.trim,
+        builtins.trim,
         "a text without ASCII blanks at its ends",
         ("trim('  a b ')", "'a b'"), 1,
     ),
     Function(
         "text", "upper(text)", (TEXT,), TEXT,
-        texts.upper,
+        builtins.upper,
         "ASCII letters in upper case",
         ("upper('deploy')", "'DEPLOY'"), 1,
     ),
     Function(
         "text", "lower(text)", (TEXT,), TEXT,
-        texts.lower,
+        builtins.lower,
         "ASCII letters in lower case",
         ("lower('Main')", "'main'"), 1,
     ),
     Function(
         "text", "split(text, separator)", (TEXT, TEXT,), LIST,
-        texts.split_text,
+        builtins.split_text,
         "the parts of a text",
         ("split('a,b', ',')", "['a', 'b']"), 2,
     ),
     Function(
         "text", "join(list, separator)", (LIST, TEXT,), TEXT,
-        texts.join,
+        builtins.join,
         "the members of a list as one text",
         ("join(['a', 1], '-')", "'a-1'"), 2,
     ),
     Function(
         "text", "length(a)", (SIZED,), NUMBER,
-        lists.size,
+        builtins.size,
         "how many characters or members",
         ("length('four')", "4"), 1,
     ),
@@ -184,61 +242,61 @@ _TABLE = (
     ),
     Function(
         "number", "min(a, …)", (("number", "text", "list"),), ("number", "text"),
-        numbers.least,
+        builtins.least,
         "the least of numbers or texts, given one by one or as a list",
         ("min(3, 1, 2)", "1"), 1, repeats=True,
     ),
     Function(
         "number", "max(a, …)", (("number", "text", "list"),), ("number", "text"),
-        numbers.greatest,
+        builtins.greatest,
         "the greatest of numbers or texts",
         ("max([3, 1, 2])", "3"), 1, repeats=True,
     ),
     Function(
         "number", "sum(list)", (LIST,), NUMBER,
-        numbers.total,
+        builtins.total,
         "the sum of a list of numbers; 0 of none",
         ("sum([0.1, 0.2])", "0.3"), 1,
     ),
     Function(
         "number", "abs(a)", (NUMBER,), NUMBER,
-        numbers.absolute,
+        builtins.absolute,
         "a number without its sign",
         ("abs(-2.5)", "2.5"), 1,
     ),
     Function(
         "number", "round(a, digits?)", (NUMBER, NUMBER,), NUMBER,
-        numbers.round_number,
+        builtins.round_number,
         "rounded half to even",
         ("round(2.345, 2)", "2.34"), 1,
     ),
     Function(
         "number", "ceil(a)", (NUMBER,), NUMBER,
-        numbers.ceiling,
+        builtins.ceiling,
         "the next whole number up",
         ("ceil(-1.5)", "-1"), 1,
     ),
     Function(
         "number", "floor(a)", (NUMBER,), NUMBER,
-        numbers.floor,
+        builtins.floor,
         "the next whole number down",
         ("floor(-1.5)", "-2"), 1,
     ),
     Function(
         "list", "size(a)", (SIZED,), NUMBER,
-        lists.size,
+        builtins.size,
         "how many members or characters",
         ("size([1, 2, 3])", "3"), 1,
     ),
     Function(
         "list", "first(list)", (LIST,), ANY,
-        lists.first,
+        builtins.first,
         "the first member; null when there is none",
         ("first(['a', 'b'])", "'a'"), 1,
     ),
     Function(
         "list", "last(list)", (LIST,), ANY,
-        lists.last,
+        builtins.last,
         "the last member; null when there is none",
         ("last(['a', 'b'])", "'b'"), 1,
     ),
@@ -250,49 +308,49 @@ _TABLE = (
     ),
     Function(
         "list", "flatten(list)", (LIST,), LIST,
-        lists.flatten,
+        builtins.flatten,
         "lists inside a list, one level, in their place",
         ("flatten([[1], 2, [3]])", "[1, 2, 3]"), 1,
     ),
     Function(
         "list", "sort(list)", (LIST,), LIST,
-        lists.in_order,
+        builtins.in_order,
         "numbers or texts from the least up; texts by code point",
         ("sort([3, 1, 2])", "[1, 2, 3]"), 1,
     ),
     Function(
         "list", "distinct(list)", (LIST,), LIST,
-        lists.distinct,
+        builtins.distinct,
         "members without repetition, as they first stand",
         ("distinct([1, 1.0, 2])", "[1, 2]"), 1,
     ),
     Function(
         "date", "parse(text, pattern?)", (TEXT, TEXT,), TEXT,
-        lambda _meter, *given: dates.parse_date(*given),
+        lambda _meter, *given: builtins.parse_date(*given),
         "a date as an RFC 3339 instant; patterns of YYYY, MM, DD, HH, mm, ss",
         ("parse('15.11.2026', 'DD.MM.YYYY')", "'2026-11-15T00:00:00.000000Z'"), 1,
     ),
     Function(
         "date", "format(date, pattern)", (TEXT, TEXT,), TEXT,
-        lambda _meter, date, pattern: dates.format_date(date, pattern),
+        lambda _meter, date, pattern: builtins.format_date(date, pattern),
         "a date written by a pattern",
         ("format('2026-11-15T14:05:00Z', 'DD.MM.YYYY HH:mm')", "'15.11.2026 14:05'"), 2,
     ),
     Function(
         "date", "diff(later, earlier, unit)", (TEXT, TEXT, TEXT,), NUMBER,
-        lambda _meter, *given: dates.difference(*given),
+        lambda _meter, *given: builtins.difference(*given),
         "the first minus the second in `days`, `hours`, `minutes` or `seconds`",
         ("diff('2026-11-15', '2026-11-14T12:00:00Z', 'days')", "0.5"), 3,
     ),
     Function(
         "date", "add_days(date, count)", (TEXT, NUMBER,), TEXT,
-        lambda _meter, date, count: dates.shift_date(date, count, "days"),
+        lambda _meter, date, count: builtins.shift_date(date, count, "days"),
         "an instant so many days later",
         ("add_days('2024-02-28', 1)", "'2024-02-29T00:00:00.000000Z'"), 2,
     ),
     Function(
         "date", "add_hours(date, count)", (TEXT, NUMBER,), TEXT,
-        lambda _meter, date, count: dates.shift_date(date, count, "hours"),
+        lambda _meter, date, count: builtins.shift_date(date, count, "hours"),
         "an instant so many hours later",
         ("add_hours('2026-11-15T23:00:00Z', 2)", "'2026-11-16T01:00:00.000000Z'"), 2,
     ),

@@ -177,6 +177,9 @@ class _Parser:
         if isinstance(of, Path) and isinstance(key, Literal):
             step = key.value
             if isinstance(step, str) or (type(step) is int and step >= 0):
+                # Without this a path of one node nests as deep as it has members once compiled.
+                if len(of.steps) >= MAX_DEPTH:
+                    self._refuse(self._token, f"a path of more than {MAX_DEPTH} members")
                 return Path(of.at, of.root, (*of.steps, step))
         return Item(at, of, key)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pointsman.access.keys import ANONYMOUS
 from pointsman.errors import PointsmanError
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.serving.access import admit
+from pointsman.gateway.serving.access import admit, find_caller, is_known
 from pointsman.gateway.serving.http import Asked, Receive, Send, in_thread, write_answer
 from pointsman.gateway.serving.route import Route, load_name
 from pointsman.gateway.serving.services import GatewayServices
@@ -70,6 +70,17 @@ class ApiHandler:
                 name = " ".join(self._route.key)
                 line = LogLine(log.now(), name, status, elapsed_us, error_class=code, event="api")
                 log.request(line)
+
+    def check_caller(self, asked: Asked) -> bool:
+        """Tell whether the caller is known, or raise why they are refused whatever they send."""
+        route = self._route
+        if route.scope == "none":
+            return is_known(self._parts, asked)
+        if route.scope == "any":
+            find_caller(self._parts, asked)
+        else:
+            admit(self._parts, asked, route)
+        return True
 
     async def _serve(self, asked: Asked, receive: Receive, send: Send) -> None:
         route = self._route

@@ -17,11 +17,11 @@ from pointsman.errors import (
 )
 from pointsman.gateway.route_table import RouteTable
 from pointsman.gateway.serving.http import (
-    CLOSE,
     JSON,
     NO_STORE,
     Asked,
     Handler,
+    RouteHandler,
     answer,
     answer_value,
     error_value,
@@ -42,7 +42,7 @@ class Gateway:
     """The service."""
 
     def __init__(
-        self, parts: GatewayServices, handlers: RouteTable[Handler], hosts: frozenset[str]
+        self, parts: GatewayServices, handlers: RouteTable[RouteHandler], hosts: frozenset[str]
     ) -> None:
         self._parts = parts
         self._handlers = handlers
@@ -55,6 +55,7 @@ class Gateway:
     def begin(self) -> None:
         """Keep house from the first request to the last."""
         self._keeping = asyncio.get_running_loop().create_task(self._keep_house())
+        self._parts.providers.warm(self._parts.deadlines)
         for begin in self._parts.starting:
             begin()
 
@@ -74,13 +75,18 @@ class Gateway:
             self._keeping.cancel()
         await self._parts.providers.close()
 
-    def admit(self, method: str, path: str, headers: dict[bytes, bytes]) -> Handler:
+    def admit(self, method: str, path: str, headers: dict[bytes, bytes]) -> RouteHandler:
         """Return the handler of a request, by its head alone, or raise why it is refused."""
         if headers.get(b"host") not in self._known_hosts:
             self._check_host(headers)
         if b"origin" in headers:
             self._check_origin(headers)
-        return self._handlers.find(method, path)
+        method = "GET" if method == "HEAD" else method
+        return self._handlers.exact.get((method, path)) or self._handlers.find(method, path)
+
+    def check_caller(self, asked: Asked, handler: RouteHandler) -> bool:
+        """Tell whether the caller is known, by the head alone, or raise why it is refused."""
+        return handler.check_caller(asked)
 
     async def serve(self, asked: Asked, handler: Handler | PointsmanError, reply: Reply) -> None:
         """Serve one request, or tell why it is refused."""
@@ -128,15 +134,13 @@ class Gateway:
         """Tell an error: on the vendors' routes as they do, elsewhere in our own shape."""
         if send.has_begun:
             return
-        # The rest of a refused body is not read, so nothing can follow it.
-        closing = [] if asked.method == "GET" else [CLOSE]
         if asked.path.startswith("/v1/"):
             body = _vendor_error(asked.path, error)
-            await answer(send, error.http_status, body, [JSON, NO_STORE, *closing])
+            await answer(send, error.http_status, body, [JSON, NO_STORE])
             return
         pointsman = self._parts.pointsman
         value = error_value(error, pointsman.ids.new_id(), instant_text(pointsman.clock.now()))
-        await answer_value(send, value, error.http_status, closing)
+        await answer_value(send, value, error.http_status)
 
 
 def _vendor_error(path: str, error: PointsmanError) -> bytes:

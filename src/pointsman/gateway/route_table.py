@@ -40,7 +40,8 @@ class RouteTable(Generic[T]):
     """Values by method and path; a `{name}` matches one part of a path."""
 
     def __init__(self, values: Mapping[RouteKey, T]) -> None:
-        self._exact = {key: value for key, value in values.items() if "{" not in key[1]}
+        self.exact = {key: value for key, value in values.items() if "{" not in key[1]}
+        """Those of whole paths: most requests need no look at the others."""
         self._with_names = [
             (method, tuple(path.split("/")), value)
             for (method, path), value in values.items()
@@ -49,7 +50,7 @@ class RouteTable(Generic[T]):
 
     def match(self, method: str, path: str) -> T | None:
         """Return the value of a request's route, if there is one."""
-        value = self._exact.get((method, path))
+        value = self.exact.get((method, path))
         if value is not None:
             return value
         parts = tuple(path.split("/"))
@@ -64,13 +65,11 @@ class RouteTable(Generic[T]):
 
     def find(self, method: str, path: str) -> T:
         """Return the value of a request's route, or raise that there is none."""
-        value = self._exact.get((method, path))
-        if value is None:
-            value = self.match(method, path)
+        value = self.match(method, path)
         if value is not None:
             return value
         parts = tuple(path.split("/"))
-        methods = {known for known, exact in self._exact if exact == path}
+        methods = {known for known, exact in self.exact if exact == path}
         methods |= {known for known, pattern, _ in self._with_names if _fits(pattern, parts)}
         if methods:
             raise MethodNotAllowed(f"`{path}` takes {', '.join(sorted(methods))}")

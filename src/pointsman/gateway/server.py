@@ -9,20 +9,22 @@ import secrets
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from pointsman.access.book import HomeBook
-from pointsman.access.budgets import Budgets
+from pointsman.access.budgets import BudgetPort
+from pointsman.access.home_budgets import HomeBudgets
 from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
 from pointsman.audit.turn_catalog import TurnCatalog
 from pointsman.calls.flow import TurnLocks
-from pointsman.calls.services import CallServices, deadlines_of
-from pointsman.gateway.api.feed.events import event_of
+from pointsman.calls.services import CallServices, deadlines_of, pool_of
+from pointsman.gateway.api.feed.events import EventOwners, event_of
 from pointsman.gateway.api.policies.writing import follow_policy
 from pointsman.gateway.dispatch import LOOPBACK, Gateway
 from pointsman.gateway.route_table import ROUTES, RouteTable
@@ -38,12 +40,13 @@ from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider
 from pointsman.providers.http.provider import ProviderEnvironment
 from pointsman.providers.registry.providers import LiveProviders
-from pointsman.recording.transitions import transition_draft
+from pointsman.recording.health import transition_draft
+from pointsman.recording.key_limits import HomeLimits, KeyLimiter, LimitStore, MemoryLimits
 from pointsman.signals.tokens import count_tokens
+from pointsman.storage.policies.secrets import ADMIN_TOKEN
 from pointsman.storage.policies.settings import Server, Settings
 from pointsman.storage.store_url import shared_store
 from pointsman.storage.stores.sessions import SessionStore
-from pointsman.storage.writer.durability import UNWATCHED
 from pointsman.turns.registry.availability import Transition
 
 if TYPE_CHECKING:
@@ -52,7 +55,6 @@ if TYPE_CHECKING:
 
 WRITER = "serve"
 GC_THRESHOLDS = (20_000, 20, 20)
-ADMIN_TOKEN = "POINTSMAN_ADMIN_TOKEN"  # noqa: S105 - the name of a variable
 
 
 @contextmanager
@@ -70,7 +72,7 @@ def open_gateway(
         if server is not None:
             settings = replace(settings, server=server)
         # The ledger is opened and verified before the first request, not by it.
-        recorder = pointsman.desk.recorder()
+        recorder = pointsman.decision_recorder.recorder()
         sessions = SessionStore(pointsman.home.sessions)
         stack.callback(sessions.close)
         access = pointsman.home.place(ACCESS)
@@ -84,18 +86,29 @@ def open_gateway(
         if kept_in is not None:
             sharing = _open_sharing(stack, pointsman, kept_in, settings, keyring)
             pointsman.health = sharing.health
+        limits: LimitStore = MemoryLimits()
+        if sharing is None:
+            book = _open_book(stack, pointsman)
+            budgets: BudgetPort = HomeBudgets(book, pointsman.ids)
+            limits = HomeLimits(book)
+        else:
+            budgets = sharing.budgets
         pointsman.health.prepare()
         metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
-            desk=pointsman.desk,
+            decision_recorder=pointsman.decision_recorder,
             clock=pointsman.clock,
             ids=pointsman.ids,
             price_table_id=pointsman.files.prices.id,
             providers=LiveProviders(
-                home, pointsman.in_force().models, EmbeddedProvider(), surroundings
+                home,
+                pointsman.in_force().models,
+                EmbeddedProvider(),
+                surroundings,
+                pool_of(settings),
             ),
             health=pointsman.health,
-            budgets=_budgets(stack, pointsman) if sharing is None else sharing.budgets,
+            budgets=budgets,
             deadlines=lambda: deadlines,
             listener=CallTelemetry(metrics, tracing),
             run_blocking=None if sharing is None else sharing.run,
@@ -116,16 +129,17 @@ def open_gateway(
             keyring=keyring,
             budgets=calls.budgets,
             calls=calls,
-            feed=Feed(event_of),
+            feed=Feed(event_of, owner=_event_owners(keyring, pointsman)),
             log=Log(pointsman.clock, is_on=settings.telemetry.logs == "json"),
             tracing=tracing,
             new_admin_token=token.shown_once,
+            limiter=KeyLimiter(limits, settings.tenants, pointsman.ids),
             sharing=sharing,
             fallback=fallback_of(settings),
             deadlines=deadlines,
         )
         stack.callback(_let_go, parts)
-        recorder.listen(lambda entries, seconds: _report_commit(parts, entries, seconds))
+        recorder.listen(partial(_report_commit, parts))
         parts.health.listener = lambda changes: _record_changes(parts, changes)
         parts.health.rates.follow(pointsman.in_force().models)
         parts.providers.listener = parts.health.rates.follow
@@ -135,10 +149,14 @@ def open_gateway(
         yield parts, application(parts)
 
 
-def _budgets(stack: ExitStack, pointsman: Pointsman) -> Budgets:
-    book = HomeBook(pointsman.home, pointsman.desk.recorder().chain)
+def _event_owners(keyring: Keyring, pointsman: Pointsman) -> EventOwners:
+    return EventOwners(lambda name: keyring.session_tenant(name, pointsman.clock.now()))
+
+
+def _open_book(stack: ExitStack, pointsman: Pointsman) -> HomeBook:
+    book = HomeBook(pointsman.home, pointsman.decision_recorder.recorder().chain)
     stack.callback(book.close)
-    return Budgets(book)
+    return book
 
 
 def _open_sharing(
@@ -158,7 +176,7 @@ def _open_sharing(
 
 def _report_commit(parts: GatewayServices, entries: Sequence[Entry], seconds: float) -> None:
     """Count and publish durable entries; from the ledger's thread."""
-    parts.metrics.observe("pointsman_ledger_commit_seconds", (), seconds)
+    parts.metrics.commit.observe(seconds)
     parts.feed.publish(entries)
     if parts.sharing is not None:
         parts.sharing.replica.enqueue_outcomes(entries)
@@ -166,9 +184,9 @@ def _report_commit(parts: GatewayServices, entries: Sequence[Entry], seconds: fl
 
 def _record_changes(parts: GatewayServices, changes: Sequence[Transition]) -> None:
     """Record the models that went out or came back."""
-    recorder = parts.pointsman.desk.recorder()
+    recorder = parts.pointsman.decision_recorder.recorder()
     for each in changes:
-        recorder.hand_in(transition_draft(parts.pointsman.ids.new_id(), each), UNWATCHED)
+        recorder.append(transition_draft(parts.pointsman.ids.new_id(), each))
 
 
 def _let_go(parts: GatewayServices) -> None:

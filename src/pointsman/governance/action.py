@@ -12,8 +12,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pointsman.kernel.canonical import ContentId, Form
+from pointsman.kernel.codes import Meaning
 from pointsman.kernel.instant import SECOND, Instant
-from pointsman.kernel.meaning import Meaning
 
 Approval = Literal["admin_single", "admin_plus_council_notice", "council_quorum"]
 """Who must agree: one admin; one admin, with the council notified; a quorum of the council."""

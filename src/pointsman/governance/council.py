@@ -16,9 +16,9 @@ from msgspec import Meta, Struct
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.codes import Code
+from pointsman.kernel.columns import ascii_lower
 from pointsman.kernel.document import Document, Path
 from pointsman.kernel.number import ONE, Billionths, billionths, billionths_text, ratio
-from pointsman.kernel.text import ascii_lower
 
 Axis = Literal["correctness", "relevance", "safety", "coherence"]
 AXES: Final[tuple[Axis, ...]] = ("correctness", "relevance", "safety", "coherence")

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from pointsman.access.actors import OWNER
 from pointsman.access.roles import ROLES
@@ -33,7 +33,8 @@ from pointsman.brainstate.events import INPUTS_FORM, TickInputs
 from pointsman.brainstate.hints import RoutingHints, routing_hints
 from pointsman.brainstate.reading import start_state
 from pointsman.brainstate.redaction import find_sensitive
-from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState
+from pointsman.brainstate.sealing import sealed_trace
+from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.tick import tick_state
 from pointsman.brainstate.trace import TRACE_FORM as TICK_TRACE_FORM
 from pointsman.brainstate.trace import TickTrace
@@ -48,6 +49,7 @@ from pointsman.jobs.entries import (
     job_ref,
     snapshot_subject,
     tick_draft,
+    tick_text,
 )
 from pointsman.jobs.live_agents import LiveAgents, ledger_place
 from pointsman.jobs.log import STARTED
@@ -110,17 +112,17 @@ class Agency:
     def __init__(
         self,
         home: Home,
-        desk: DecisionRecorder,
+        decision_recorder: DecisionRecorder,
         sources: tuple[Clock, IdSource],
         live: LiveAgents,
         approvals: Approvals,
     ) -> None:
         self._home = home
-        self._desk = desk
+        self._decision_recorder = decision_recorder
         self._clock, self._ids = sources
         self._live = live
         self._approvals = approvals
-        self.snapshots = AgentSnapshots(home, desk)
+        self.snapshots = AgentSnapshots(home, decision_recorder)
 
     def in_force(self) -> AgentsInForce:
         """Return the policy in force now, governed changes included."""
@@ -158,7 +160,7 @@ class Agency:
         """Record the first state of a job."""
         with self._recording_call("brainstate.create_snapshot", caller) as about:
             state, warnings = start_state(given)
-            about.subject = name = self.snapshots.record(BRAINSTATE_FORM, state, self._clock.now())
+            about.subject = name = self.snapshots.record_brainstate(state, self._clock.now())
         return RecordedState(name, state, warnings)
 
     def brainstate(self, name: str, caller: Caller = LOCAL) -> BrainState:
@@ -169,7 +171,7 @@ class Agency:
     def query(self, name: str, caller: Caller = LOCAL) -> RoutingHints:
         """Return the hints a recorded state gives to routing."""
         with self._recording_call("brainstate.query", caller, name):
-            return routing_hints(self.snapshots.brainstate(name))
+            return routing_hints(self.snapshots.mind(name))
 
     def tick(self, name: str, inputs: TickInputs, caller: Caller = LOCAL) -> TickResult:
         """Advance a recorded state by one tick; wishes become requests, and no action is taken."""
@@ -181,7 +183,7 @@ class Agency:
                 for wish in trace.wishes
             ]
             requests = tuple(self._request_action(each, caller) for each in wanted)
-            made = TickResult(after, BRAINSTATE_FORM.id(after), trace, requests)
+            made = TickResult(after, self.snapshots.brainstate_id(after), trace, requests)
             self.record_tick(name, inputs, made, caller)
         return made
 
@@ -203,7 +205,9 @@ class Agency:
                 requests.append(self._request_action(wanted, caller))
             except PointsmanError as error:
                 refused.append(f"{wish.action_type} of {wish.origin}: {error.code}")
-        made = TickResult(after, BRAINSTATE_FORM.id(after), trace, tuple(requests), tuple(refused))
+        made = TickResult(
+            after, self.snapshots.brainstate_id(after), trace, tuple(requests), tuple(refused)
+        )
         self.record_tick(name, inputs, made, caller, log)
         return made
 
@@ -215,7 +219,8 @@ class Agency:
             policy_id, router, facts = self.gather_facts(given, caller)
             names = Names(self._ids.new_id(), job_ref(given.job_id), self._clock.now())
             trace_id = given.trace_id or caller.trace_id or self._ids.new_id()
-            return self.route(policy_id, router, facts, names, trace_id)
+            tenant = caller.tenant or UNSET
+            return self.route(policy_id, router, facts, names, trace_id, tenant=tenant)
 
     def gather_facts(
         self, given: GivenJob, caller: Caller
@@ -228,7 +233,7 @@ class Agency:
         selfrep_id = given.selfrep_snapshot_id
         policy_id = given.router_snapshot_id or self.snapshots.selfrep(selfrep_id).config_hash
         router = self.snapshots.router(policy_id, selfrep_id)
-        state = self.snapshots.brainstate(given.brainstate_snapshot_id)
+        state = self.snapshots.mind(given.brainstate_snapshot_id)
         facts = facts_of(
             given,
             mind_view(state),
@@ -238,7 +243,7 @@ class Agency:
         )
         return ContentId(policy_id), router, facts
 
-    def route(
+    def route(  # noqa: PLR0913, PLR0917 - what one entry needs
         self,
         policy_id: ContentId,
         router: CompiledAgents,
@@ -246,6 +251,7 @@ class Agency:
         names: Names,
         trace_id: str,
         linked: str = "",
+        tenant: str | UnsetType = UNSET,
     ) -> ShownRoute:
         """Decide on gathered facts, and wait until the decision is recorded."""
         started_ns = time.perf_counter_ns()
@@ -255,8 +261,10 @@ class Agency:
         seal = self.seal_query(facts, waits)
         ledger = self._home.identity.ledger
         made = agent_decision(router, facts, (outcome, trace), seal, policy_id, ledger)
-        aside = Aside(elapsed_us, trace_id, "", is_preview=False, product_version=VERSION)
-        self._desk.recorder().decide(names, made, aside, waits.expect(), linked)
+        aside = Aside(elapsed_us, trace_id, "", False, VERSION, tenant)  # noqa: FBT003 - no preview
+        self._decision_recorder.recorder().hand_in_decision(
+            names, made, aside, waits.expect(), linked
+        )
         waits.wait()
         return ShownRoute(
             decision_id=names.id,
@@ -279,7 +287,7 @@ class Agency:
             return query
         if facts.privacy.is_blocked:
             return seal_text(query, self._home.content_key())
-        return self._desk.recorder().hand_in_text(query, waits)
+        return self._decision_recorder.recorder().hand_in_text(query, waits)
 
     def find_route(self, name: str = "last") -> ShownRoute:
         """Find a recorded choice by its id, its job's id (the latest of it), or `last`."""
@@ -307,34 +315,30 @@ class Agency:
         self, name: str, inputs: TickInputs, made: TickResult, caller: Caller, log: str = ""
     ) -> None:
         """Record a tick and the state it led to; both are durable when this returns."""
-        self.snapshots.record(BRAINSTATE_FORM, made.state, self._clock.now())
-        recorder, waits = self._desk.recorder(), BlockingWaiter()
+        self.snapshots.record_brainstate(made.state, self._clock.now())
+        recorder, waits = self._decision_recorder.recorder(), BlockingWaiter()
         given, trace = INPUTS_FORM.encode(inputs), TICK_TRACE_FORM.encode(made.trace)
         kinds = tuple(
             sorted({each.kind for each in find_sensitive(msgspec.json.decode(given), detect)})
         )
-        kept: Sealed | None = None
-        if kinds:
-            # The ledger holds a keyed digest only; the text can be erased (004 §7).
-            text = b'{"inputs":%b,"trace":%b}' % (given, trace)
-            kept = recorder.hand_in_text(text.decode(), waits)
-            given = trace = b"null"
+        # The ledger holds a keyed digest only; the text can be erased (004 §7).
+        kept = recorder.hand_in_text(tick_text(given, trace), waits)
+        bare = TICK_TRACE_FORM.encode(sealed_trace(made.trace, self.snapshots.seal))
         told = TickEntry(
             caller.actor,
             caller.trace_id,
             log,
             name,
             made.id,
-            Raw(given),
             kept,
             kinds,
-            Raw(trace),
+            _NULL if kinds else Raw(bare),
             made.action_requests,
             made.refused,
         )
         names = Names(self._ids.new_id(), log or made.id, self._clock.now())
         waits.wait()
-        recorder.append(tick_draft(names, told)).result()
+        recorder.record(tick_draft(names, told))
 
     def _request_action(self, wanted: ActionProposal, caller: Caller) -> str:
         """Request the action a state wishes for; a seed that was used before gets another id."""
@@ -365,7 +369,7 @@ class Agency:
     def _record_call(self, call: str, caller: Caller, subject: str, result: str) -> None:
         names = Names(self._ids.new_id(), subject, self._clock.now())
         told = CallEntry(call, caller.actor, caller.trace_id, subject, result)
-        self._desk.recorder().append(call_draft(names, told)).result()
+        self._decision_recorder.recorder().record(call_draft(names, told))
 
 
 class _CallSubject:

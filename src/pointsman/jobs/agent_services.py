@@ -11,9 +11,9 @@ from pointsman.approvals.approvals import Approvals
 from pointsman.approvals.effects import Effects
 from pointsman.jobs.agency import Agency
 from pointsman.jobs.live_agents import LiveAgents
-from pointsman.jobs.privacy import LET_THROUGH
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.signals.kinds import LET_THROUGH
 from pointsman.storage.home import Home
 from pointsman.storage.policies.agents_file import AgentsFiles
 from pointsman.workflows.branch_approvals import BranchApprovals
@@ -34,12 +34,12 @@ class AgentServices(Struct, frozen=True):
 
 
 def open_agent_services(
-    home: Home, desk: DecisionRecorder, clock: Clock, ids: IdSource
+    home: Home, decision_recorder: DecisionRecorder, clock: Clock, ids: IdSource
 ) -> AgentServices:
     """Open the agent services of a home."""
     live = LiveAgents(home, AgentsFiles(home.path, kinds=LET_THROUGH))
-    effects = Effects(home, desk, (clock, ids), live.check)
-    approvals = Approvals(home, desk, (clock, ids), effects)
-    agency = Agency(home, desk, (clock, ids), live, approvals)
-    branching = Branching(home, desk, clock, ids, BranchApprovals(approvals, clock))
+    effects = Effects(home, decision_recorder, (clock, ids), live.check)
+    approvals = Approvals(home, decision_recorder, (clock, ids), effects)
+    agency = Agency(home, decision_recorder, (clock, ids), live, approvals)
+    branching = Branching(home, decision_recorder, clock, ids, BranchApprovals(approvals, clock))
     return AgentServices(effects, approvals, agency, branching)

@@ -25,7 +25,7 @@ from pointsman.brainstate.events import (
     TickInputs,
     TokensUsed,
 )
-from pointsman.brainstate.seeded import seeded_instant
+from pointsman.brainstate.journal import seeded_instant
 from pointsman.brainstate.state import BrainState, Goal
 from pointsman.governance.council import CouncilQuestion, CouncilVote, council_approval
 from pointsman.jobs.log import (

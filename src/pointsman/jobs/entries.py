@@ -39,6 +39,7 @@ class Caller(Struct, frozen=True):
     actor: Actor
     trace_id: str = ""
     permitted: tuple[str, ...] | None = None
+    tenant: str = ""
 
 
 class CallEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,10 +53,11 @@ class CallEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TickEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """One tick: the snapshots before and after, the inputs and the trace.
+    """One tick: the snapshots before and after, the seal of its inputs and trace, and the trace.
 
-    `inputs` are null where they hold personal data or a secret: `sealed` then names the stored
-    text, which can be erased, and `kinds` list the findings. `job` is the log of the tick's job.
+    `sealed` names the stored text of both, which can be erased. `trace` holds no text; it is null
+    where the inputs hold personal data or a secret, whose kinds are listed. `job` is the log of the
+    tick's job.
     """
 
     by: Actor
@@ -63,8 +65,7 @@ class TickEntry(Struct, frozen=True, forbid_unknown_fields=True):
     job: str
     brainstate_before: str
     brainstate_after: str
-    inputs: Raw
-    sealed: Sealed | None
+    sealed: Sealed
     kinds: tuple[str, ...]
     trace: Raw
     action_requests: tuple[str, ...]
@@ -113,6 +114,11 @@ def agent_decision(
 def call_draft(names: Names, told: CallEntry) -> Draft:
     """Make the entry of a call; `ref` is the snapshot it is about."""
     return Draft(CALL, names.id, names.ref, names.at, CALL_FORM.encode(told))
+
+
+def tick_text(inputs: bytes, trace: bytes) -> str:
+    """Return the text that a tick seals: its inputs and its whole trace."""
+    return (b'{"inputs":%b,"trace":%b}' % (inputs, trace)).decode()
 
 
 def tick_draft(names: Names, told: TickEntry) -> Draft:

@@ -16,11 +16,11 @@ from msgspec import UNSET, Struct
 
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal, with_text
 from pointsman.approvals.approvals import Approvals
-from pointsman.brainstate.seeded import seeded_instant
+from pointsman.brainstate.journal import seeded_instant
 from pointsman.conversations.conversations import Conversations
 from pointsman.errors import ChainHeld, InputError, MissingSnapshot, NotFound
 from pointsman.jobs.agency import LOCAL, Agency
-from pointsman.jobs.agent_client import AgentClient, AgentFunction
+from pointsman.jobs.agent_client import AgentClient, AgentFunction, ModelAgents
 from pointsman.jobs.council import council_bytes, read_council
 from pointsman.jobs.course import Plan, run_job
 from pointsman.jobs.entries import Caller, job_ref
@@ -38,7 +38,6 @@ from pointsman.jobs.log import (
     abandoned_name,
     finished_name,
 )
-from pointsman.jobs.model_agents import ModelAgents
 from pointsman.jobs.record import JobRecord, job_record, started_jobs, unfinished_runs
 from pointsman.jobs.replay import JobVerdict, replay_job
 from pointsman.jobs.request import JobRequest, freeze_job
@@ -180,7 +179,7 @@ class Jobs:
         kept: Sealed | None = None
         if payload is not None:
             text = canonical_json(payload).decode()
-            kept = services.desk.recorder().hand_in_text(text, waits)
+            kept = services.decision_recorder.recorder().hand_in_text(text, waits)
         waits.wait()
         snapshots = {
             "selfrep": facts.selfrep_id,
@@ -198,6 +197,7 @@ class Jobs:
             seal,
             kept,
             self._retain,
+            caller.tenant or UNSET,
         )
         attached = (
             FACTS_FORM.encode(with_seal(facts, seal)),
@@ -211,7 +211,7 @@ class Jobs:
             STARTED_FORM.encode(started),
             attached,
         )
-        services.desk.recorder().append(draft).result()
+        services.decision_recorder.recorder().record(draft)
 
     def _run(
         self,
@@ -270,7 +270,7 @@ class Jobs:
     def _append(self, lease: HeldLease, kind: str, name: str, log_id: str, payload: bytes) -> None:
         services = self._services
         draft = Draft(kind, name, log_id, services.clock.now(), payload)
-        services.desk.recorder().append_under(lease, draft)
+        services.decision_recorder.recorder().record_under(lease, draft)
 
     @contextmanager
     def _hold_job(self, log_id: str) -> Iterator[HeldLease]:
@@ -296,7 +296,7 @@ class Jobs:
 def open_jobs(  # noqa: PLR0913 - all that an opened home has for them
     home: Home,
     files: PolicyFiles,
-    desk: DecisionRecorder,
+    decision_recorder: DecisionRecorder,
     sources: tuple[Clock, IdSource],
     agency: Agency,
     approvals: Approvals,
@@ -306,5 +306,5 @@ def open_jobs(  # noqa: PLR0913 - all that an opened home has for them
     """Open the jobs of a home; functions of agents are found beside its files."""
     models = ModelAgents(conversations)
     client = AgentClient(home.path, lambda: files.settings().value.workflow, models)
-    services = JobServices(home, desk, *sources, agency, approvals, client)
+    services = JobServices(home, decision_recorder, *sources, agency, approvals, client)
     return Jobs(services, files.settings().value.retain, models)

@@ -15,13 +15,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.agents.actions.effects import GovernedAgents, apply_event
 from pointsman.agents.compiled import compile_policy
 from pointsman.agents.modules.event import SELFREP, SelfRepEvent, read_selfrep
 from pointsman.agents.modules.folding import fold_events
 from pointsman.agents.modules.selfrep import SelfRep, Tail
 from pointsman.agents.modules.trust import EVENT_FORM, TrustEvent
 from pointsman.agents.policy import POLICY_FORM
+from pointsman.agents.rules.actions import GovernedAgents, apply_event
 from pointsman.errors import InputError, PointsmanError
 from pointsman.jobs.entries import TRUST
 from pointsman.kernel.entry import Entry

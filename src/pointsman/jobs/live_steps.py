@@ -22,7 +22,7 @@ from pointsman.agents.trace import AgentOutcome
 from pointsman.approvals.approvals import Approvals
 from pointsman.approvals.proposal import ActionProposal
 from pointsman.brainstate.events import TickInputs
-from pointsman.brainstate.seeded import seeded_instant
+from pointsman.brainstate.journal import seeded_instant
 from pointsman.brainstate.state import BrainState
 from pointsman.errors import DocumentError, PointsmanError
 from pointsman.governance.action import ACTIONS, ActionType, RequestOrigin
@@ -84,7 +84,7 @@ class JobServices(Struct, frozen=True):
     """The services that jobs use."""
 
     home: Home
-    desk: DecisionRecorder
+    decision_recorder: DecisionRecorder
     clock: Clock
     ids: IdSource
     agency: Agency
@@ -130,7 +130,7 @@ class LiveSteps:
         linked = REROUTE if facts.attempt > 1 else ""
         policy_id = ContentId(started.snapshot_ids["router"])
         shown = services.agency.route(
-            policy_id, self._router, facts, names, started.trace_id, linked
+            policy_id, self._router, facts, names, started.trace_id, linked, started.tenant
         )
         return AgentChoice(shown.decision_id, shown.facts_id, shown.outcome)
 
@@ -163,7 +163,7 @@ class LiveSteps:
         reply: AgentReply | None,
         elapsed_us: int,
     ) -> AgentAnswer:
-        waits, recorder = BlockingWaiter(), self._services.desk.recorder()
+        waits, recorder = BlockingWaiter(), self._services.decision_recorder.recorder()
         seal: Sealed | None = None
         kinds: tuple[str, ...] = ()
         if reply is not None:
@@ -217,7 +217,9 @@ class LiveSteps:
         if event.event_id not in self._record.trust:
             services = self._services
             names = Names(event.event_id, self._plan.started.log_id, services.clock.now())
-            services.desk.recorder().append_under(self._lease, trust_draft(names, event))
+            services.decision_recorder.recorder().record_under(
+                self._lease, trust_draft(names, event)
+            )
 
     def gate(self, outcome: AgentOutcome) -> GateRequest:
         """Request the action the job needs; its approval happens elsewhere."""
@@ -254,7 +256,7 @@ class LiveSteps:
     def _append(self, kind: str, name: str, payload: bytes) -> None:
         services, log_id = self._services, self._plan.started.log_id
         draft = Draft(kind, name, log_id, services.clock.now(), payload)
-        services.desk.recorder().append_under(self._lease, draft)
+        services.decision_recorder.recorder().record_under(self._lease, draft)
 
 
 def recall_answer(output: JobOutput, home: Home) -> AgentAnswer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.agents.codes import Cause, ErrorCode, ReasonTag
 from pointsman.agents.trace import AgentOutcome
@@ -65,6 +65,7 @@ class JobStarted(Struct, frozen=True, forbid_unknown_fields=True):
     query: Sealed
     payload: Sealed | None
     retain: Retain
+    tenant: str | UnsetType = UNSET
 
 
 class JobOutput(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,8 +10,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TypeVar, cast
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from pointsman.agents.facts import FACTS_FORM, JobFacts, with_seal, with_text
 from pointsman.agents.modules.selfrep import SELFREP_FORM
@@ -19,9 +18,10 @@ from pointsman.agents.modules.trust import EVENT_FORM, TrustEvent
 from pointsman.agents.trace import AgentOutcome
 from pointsman.audit.replay import HomeReplayer
 from pointsman.brainstate.events import INPUTS_FORM, TickInputs
+from pointsman.brainstate.sealing import opened_state, sealed_state, sealed_trace
 from pointsman.brainstate.state import BRAINSTATE_FORM, BrainState
 from pointsman.brainstate.tick import tick_state
-from pointsman.brainstate.trace import TRACE_FORM
+from pointsman.brainstate.trace import TRACE_FORM, TickTrace
 from pointsman.errors import (
     IntegrityFailure,
     JobCutShort,
@@ -41,7 +41,7 @@ from pointsman.jobs.course import (
     Plan,
     run_job,
 )
-from pointsman.jobs.entries import TickEntry
+from pointsman.jobs.entries import TickEntry, tick_text
 from pointsman.jobs.live_steps import recall_answer
 from pointsman.jobs.log import (
     ITERATION_FORM,
@@ -54,6 +54,7 @@ from pointsman.jobs.log import (
 from pointsman.jobs.record import JobRecord, job_record
 from pointsman.jobs.reply import AgentReply
 from pointsman.kernel.canonical import Form
+from pointsman.kernel.content import Sealed, seal_text
 from pointsman.kernel.replay import Verdict
 from pointsman.storage.home import Home
 
@@ -137,7 +138,8 @@ class _Replay:
         record, names = self._record, self._record.started.snapshot_ids
         self._replayer.policy(names["router"])
         selfrep = SELFREP_FORM.form.decode(self._replayer.policy(names["selfrep"]))
-        state = BRAINSTATE_FORM.form.decode(self._replayer.policy(names["brainstate"]))
+        bare = BRAINSTATE_FORM.form.decode(self._replayer.policy(names["brainstate"]))
+        state = opened_state(bare, self._replayer.text)
         facts, query = record.facts, ""
         if not facts.privacy.is_blocked:
             facts = with_text(facts, self._replayer.text)
@@ -210,10 +212,9 @@ class _Replay:
         if told is None:
             raise _Diverged(f"no tick of the state `{name}` is recorded")
         after, trace = tick_state(state, inputs)
-        if BRAINSTATE_FORM.id(after) != told.brainstate_after:
+        if BRAINSTATE_FORM.id(sealed_state(after, self._seal)) != told.brainstate_after:
             raise _Diverged(f"the state after attempt {self._attempt} is another one")
-        given = (INPUTS_FORM.encode(inputs), TRACE_FORM.encode(trace))
-        if given != self._recorded_tick(told):
+        if not self._is_recorded(told, inputs, trace):
             raise _Diverged(f"the tick of attempt {self._attempt} went otherwise")
         self._replayer.policy(told.brainstate_after)
         self._add_step("tick")
@@ -236,11 +237,14 @@ class _Replay:
     def _iteration(self) -> Iteration:
         return ITERATION_FORM.decode(self._from_record(self._record.iterations, "an iteration"))
 
-    def _recorded_tick(self, told: TickEntry) -> tuple[bytes, bytes]:
-        if told.sealed is None:
-            return bytes(told.inputs), bytes(told.trace)
-        kept = msgspec.json.decode(self._replayer.text(told.sealed), type=_SealedTick)
-        return bytes(kept.inputs), bytes(kept.trace)
+    def _is_recorded(self, told: TickEntry, inputs: TickInputs, trace: TickTrace) -> bool:
+        """Tell whether a tick is the recorded one; its seal says so, also after an erasure."""
+        text = tick_text(INPUTS_FORM.encode(inputs), TRACE_FORM.encode(trace))
+        bare = TRACE_FORM.encode(sealed_trace(trace, self._seal))
+        return self._seal(text) == told.sealed and bytes(told.trace) in {b"null", bare}
+
+    def _seal(self, text: str) -> Sealed:
+        return seal_text(text, self._home.content_key())
 
     def _from_record(self, found: dict[int, _T], what: str) -> _T:
         if self._attempt not in found:
@@ -249,11 +253,6 @@ class _Replay:
 
     def _add_step(self, step: StepName) -> None:
         self.steps.append(ReplayStep(step, self._attempt))
-
-
-class _SealedTick(Struct, frozen=True):
-    inputs: Raw
-    trace: Raw
 
 
 def _same(form: Form[_T], again: _T, recorded: _T, what: str) -> None:

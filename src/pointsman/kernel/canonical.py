@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from math import isfinite
 from typing import Final, Generic, NewType, TypeVar
 
 import msgspec
@@ -145,7 +146,14 @@ def _tag(value: Json, depth: int) -> Json:
         return _tagged_list(value, depth)
     if isinstance(value, Decimal):
         return _tagged_decimal(value)
-    raise ValueRefused("only text, whole numbers, decimals, lists and maps are exact")
+    raise _refusal_of(value)
+
+
+def _refusal_of(value: object) -> ValueRefused:
+    if isinstance(value, float) and isfinite(value):
+        hint = f'give `Decimal("{value!r}")`: a float is seldom the number that was written'
+        return ValueRefused(f"the float {value!r} is not exact", hint=hint)
+    return ValueRefused("only text, whole numbers, decimals, lists and maps are exact")
 
 
 def _tagged_map(value: dict[str, Json], depth: int) -> dict[str, Json]:
@@ -172,7 +180,8 @@ def _tagged_list(value: list[Json], depth: int) -> list[Json]:
 
 
 def _inside(step: str, refusal: ValueRefused) -> ValueRefused:
-    return ValueRefused(refusal.message, where=(step + refusal.where)[:MAX_PLACE])
+    where = (step + refusal.where)[:MAX_PLACE]
+    return ValueRefused(refusal.message, where=where, hint=refusal.hint)
 
 
 def _check_key(key: object, depth: int) -> None:

@@ -13,6 +13,12 @@ from unicodedata import category, east_asian_width
 
 from pointsman.kernel.document import printable
 
+
+def ascii_lower(text: str) -> str:
+    """Lower ASCII letters only: the rest of Unicode changes with the Python version."""
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+
+
 WIDTH: Final = 80
 """The width where there is no terminal."""
 

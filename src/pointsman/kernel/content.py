@@ -7,18 +7,20 @@ the text leaves every chain intact.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from pointsman.errors import MissingSnapshot
+from pointsman.errors import IntegrityFailure
 
 if TYPE_CHECKING:
     from hashlib import _Hash
 
 _BLOCK = 64
+_SEAL = re.compile("hmac-sha256:[0-9a-f]{64}")
 
 Retain = Literal["full", "redacted", "digest"]
 """How much of a text is kept: all of it, its redacted form, or its digest alone."""
@@ -44,14 +46,22 @@ def seal_text(text: str, key: bytes) -> Sealed:
     return Sealed("hmac-sha256:" + outer.hexdigest(), len(text))
 
 
+def seal_as_text(seal: Sealed) -> str:
+    """Write a seal where a text would stand."""
+    return f"{seal.digest}/{seal.chars}"
+
+
+def read_seal_text(text: str) -> Sealed:
+    """Read a seal that stands in place of a text."""
+    digest, _, chars = text.partition("/")
+    if not _SEAL.fullmatch(digest) or not (chars.isascii() and chars.isdigit()):
+        raise IntegrityFailure("a text stands where only its seal may")
+    return Sealed(digest, int(chars))
+
+
 @lru_cache(maxsize=8)
 def _hmac_start(key: bytes) -> tuple[_Hash, _Hash]:
     """Return both hashes of an HMAC with the key in them: a copy costs a quarter of a new one."""
     block = (key if len(key) <= _BLOCK else hashlib.sha256(key).digest()).ljust(_BLOCK, b"\0")
     inner, outer = (bytes(byte ^ pad for byte in block) for pad in (0x36, 0x5C))
     return hashlib.sha256(inner), hashlib.sha256(outer)
-
-
-def no_texts(text: Sealed) -> str:
-    """Stand in where no content store is at hand."""
-    raise MissingSnapshot(f"the text `{text.digest}` is not at hand")

@@ -137,17 +137,12 @@ def check_draft(draft: Draft) -> None:
         _check_names(draft)
     if len(draft.payload) > MAX_PAYLOAD:
         raise InputError(f"an entry holds at most {MAX_PAYLOAD} bytes")
-    if draft.attachments:
-        _check_attachments(draft.attachments)
+    if draft.attachments and max(map(len, draft.attachments)) > MAX_ATTACHMENT:
+        raise InputError(f"an attachment holds at most {MAX_ATTACHMENT} bytes")
+    if len(draft.attachments) > MAX_ATTACHMENTS:
+        raise InputError(f"an entry carries at most {MAX_ATTACHMENTS} attachments")
     if not 0 <= draft.at <= LATEST:
         raise InputError(f"`{draft.at}` is not an instant between 1970 and 9999")
-
-
-def _check_attachments(attachments: tuple[bytes, ...]) -> None:
-    if max(map(len, attachments)) > MAX_ATTACHMENT:
-        raise InputError(f"an attachment holds at most {MAX_ATTACHMENT} bytes")
-    if len(attachments) > MAX_ATTACHMENTS:
-        raise InputError(f"an entry carries at most {MAX_ATTACHMENTS} attachments")
 
 
 def _check_names(draft: Draft) -> None:

@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Annotated, Final
 
+from msgspec import Meta
+
+from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Position, escape
 from pointsman.kernel.source_text import joined_surrogates
 from pointsman.kernel.tree import Tree
+
+MAX_USD: Final = 1_000_000_000
+MAX_NEIGHBOURS: Final = 10_000
+
+Usd = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_USD})]
+"""An amount of dollars."""
+
+SignedUsd = Annotated[Decimal, Meta(extra_json_schema={"minimum": -MAX_USD, "maximum": MAX_USD})]
+"""An amount of dollars that may be owed."""
+
+Fraction = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+"""A share of one."""
+
+Count = Annotated[int, Meta(ge=0, le=MAX_INT)]
+AtLeastOne = Annotated[int, Meta(ge=1, le=MAX_INT)]
+Neighbours = Annotated[int, Meta(ge=1, le=MAX_NEIGHBOURS)]
+ClockTime = Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+
 
 MOST_DIGITS = 64
 MOST_EXPONENT = 64

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.entry import Draft
@@ -34,13 +34,17 @@ class DecisionRecord(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Aside(Struct, frozen=True, forbid_unknown_fields=True):
-    """Facts about a decision that no replay repeats."""
+    """Facts about a decision that no replay repeats.
+
+    `tenant` is the one whose key asked; absent where no key did.
+    """
 
     elapsed_us: int
     trace_id: str
     session_id: str
     is_preview: bool
     product_version: str
+    tenant: str | UnsetType = UNSET
 
 
 class DecisionPayload(Struct, frozen=True, forbid_unknown_fields=True):

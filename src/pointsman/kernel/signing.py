@@ -1,15 +1,19 @@
-"""Ed25519 keys. Every signed text names its purpose: no signature serves for another one.
+"""Ed25519 keys, and the stamp on a chain's end.
 
+Every signed text names its purpose: no signature serves for another one.
 Keys are values here; where they are kept is the storage layer's business.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Literal
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from pointsman.kernel.entry import Chain
 
 Purpose = Literal["snapshot", "bundle", "head"]
 
@@ -51,3 +55,36 @@ class SigningKey(VerifyKey):
     def sign(self, message: bytes) -> bytes:
         """Sign a message; the same message always gives the same signature."""
         return self._private.sign(message)
+
+
+def stamp(chain: Chain, size: int, head: bytes, key: SigningKey, signed: int = 0) -> bytes:
+    """Sign that a chain ends here: a stamp that is renewed with every commit, in the same commit.
+
+    `signed` is how many entries checkpoints cover: without it, their loss could not be told from
+    a chain that was never signed.
+
+    Checkpoints lie outside the database but come only now and then. Between two of them, the stamp
+    keeps anybody without the key from adding, changing or removing entries: only putting back a
+    whole older database still goes unnoticed, and only until the next checkpoint.
+    """
+    return signed.to_bytes(8, "big") + key.sign(_statement(chain, size, head, signed))
+
+
+def signed_size(stamp: bytes) -> int:
+    """Return how many entries checkpoints cover by a stamp; 0 without one."""
+    return int.from_bytes(stamp[:8], "big")
+
+
+def is_stamped(
+    chain: Chain, size: int, head: bytes, found: bytes, keys: Sequence[VerifyKey]
+) -> bool:
+    """Tell whether a key of the ledger signed that the chain ends here."""
+    if size == 0:
+        return found == b""
+    statement = _statement(chain, size, head, signed_size(found))
+    return any(key.verifies(statement, found[8:]) for key in keys)
+
+
+def _statement(chain: Chain, size: int, head: bytes, signed: int) -> bytes:
+    sizes = size.to_bytes(8, "big"), signed.to_bytes(8, "big")
+    return signed_bytes("head", chain.prefix + sizes[0] + head + sizes[1])

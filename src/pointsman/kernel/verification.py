@@ -31,6 +31,8 @@ class FaultCode(StrEnum):
     END_CHANGED = "ledger.end_changed"
     LEAVES_CHANGED = "ledger.leaves_changed"
     CHECKPOINT_BROKEN = "ledger.checkpoint_broken"
+    CHECKPOINT_MISSING = "ledger.checkpoint_missing"
+    KEY_FOREIGN = "ledger.key_foreign"
     VALUE_CHANGED = "ledger.value_changed"
     VALUE_MISSING = "ledger.value_missing"
     SNAPSHOT_FORGED = "ledger.snapshot_forged"
@@ -54,11 +56,6 @@ class ChainReport(Struct, frozen=True):
     signed: int
     head: bytes
     fault: Fault | None
-
-    @property
-    def unsigned_count(self) -> int:
-        """How many entries stand past the last checkpoint."""
-        return self.entries - self.signed
 
 
 class _Broken(Exception):

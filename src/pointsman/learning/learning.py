@@ -8,12 +8,12 @@ from contextlib import closing
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import was_explored_turn
-from pointsman.calls.services import CallEnd
+from pointsman.calls.call_end import CallEnd
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd, billionths_text, microusd_text
 from pointsman.recording.gathering import turn_fingerprint
 from pointsman.sessions.call_events import FINGERPRINT_KIND
-from pointsman.sessions.events.routing import PatternRecorded
+from pointsman.sessions.events.session import PatternRecorded
 from pointsman.storage.home import Home
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors

@@ -12,7 +12,7 @@ from contextlib import closing
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import was_explored_turn
-from pointsman.calls.services import END_FORM, CallEnd
+from pointsman.calls.call_end import END_FORM, CallEnd
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM
 from pointsman.learning.learning import Run, run_of_call
@@ -37,14 +37,14 @@ class RecordedRun(Struct, frozen=True):
 
 def is_shadow_run(home: Home, turn_id: str, decision_id: str) -> bool:
     """Return whether a decision is about a shadow run of a turn."""
-    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+    with told_errors(home.database), closing(home.reader()) as ledger:
         found = ledger.with_id(decision_id)
         return any((each.entry.kind, each.entry.ref) == (SHADOW, turn_id) for each in found)
 
 
 def read_recorded_run(home: Home, turn_id: str, decision_id: str = "") -> RecordedRun | None:
     """Read a turn or one shadow run of it; None if it never ended or its text is gone."""
-    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+    with told_errors(home.database), closing(home.reader()) as ledger:
         about = ledger.with_id(decision_id) if decision_id else ledger.with_ref(turn_id)
         ends = [
             (each, end)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Final, Literal
 
-from pointsman.access.book import SPEND
 from pointsman.app import Pointsman
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
@@ -13,8 +12,7 @@ from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.mcp.shapes import Amounts, CostInput, CostOutput, CostRow
 from pointsman.mcp.tool import Hints, Tool, ToolAnswer, ToolRequest
 from pointsman.mcp.working import in_thread
-from pointsman.storage.stores.spend import SpendAmounts
-from pointsman.storage.stores.spend_reading import SpendQuery, SpendReader, Total
+from pointsman.storage.stores.spend import SPEND, SpendAmounts, SpendQuery, SpendReader, Total
 
 MOST_ROWS: Final = 50
 MOST_LINES: Final = 10
@@ -31,7 +29,8 @@ def cost_tool(pointsman: Pointsman) -> Tool[CostInput]:
     """Return the tool."""
 
     async def cost(call: ToolRequest[CostInput]) -> ToolAnswer:
-        found = await in_thread(lambda: _read_cost(pointsman, call.given))
+        reach = call.by.caller.reach
+        found = await in_thread(lambda: _read_cost(pointsman, call.given, reach))
         return ToolAnswer(found, _text(found))
 
     return Tool(
@@ -46,10 +45,10 @@ def cost_tool(pointsman: Pointsman) -> Tool[CostInput]:
     )
 
 
-def _read_cost(pointsman: Pointsman, given: CostInput) -> CostOutput:
+def _read_cost(pointsman: Pointsman, given: CostInput, reach: str | None) -> CostOutput:
     place = pointsman.home.place(SPEND)
     first_day = 0 if given.since is None else read_instant(given.since) // DAY
-    asked = SpendQuery(session_id=given.session_id, key_id=given.key_id, first_day=first_day)
+    asked = SpendQuery(given.session_id, given.key_id, first_day, tenant=reach)
     if not place.exists():
         return CostOutput(_amounts(NOTHING), (), (), (), ())
     with closing(SpendReader(place)) as reader:

@@ -20,7 +20,7 @@ from pointsman.placement.explain import to_json as placement_value
 from pointsman.placement.explain import to_screen as placement_screen
 from pointsman.placement.facts import GivenPlacement
 from pointsman.placement.facts import read_facts as read_placement_facts
-from pointsman.workflows.branch_view import dry_run_value, evaluation_screen, evaluation_value
+from pointsman.workflows.branch_log import dry_run_value, evaluation_screen, evaluation_value
 from pointsman.workflows.branching import BranchEvaluation, Branching, EvaluationRequest, dry_run
 
 EVALUATE_TOLD: Final = (
@@ -61,7 +61,9 @@ def _evaluate(
         raise DocumentError(in_force.problems)
     if given.dry_run:
         return dry_run(in_force, given.id, context, pointsman.clock.now())
-    asked = EvaluationRequest(given.workflow_id, given.stage_id, by=call.by.actor)
+    asked = EvaluationRequest(
+        given.workflow_id, given.stage_id, by=call.by.actor, tenant=call.by.caller.tenant
+    )
     return branching.evaluate(given.id, context, asked)
 
 
@@ -84,7 +86,7 @@ def place_tool(pointsman: Pointsman) -> Tool[GivenPlacement]:
 
     async def place(call: ToolRequest[GivenPlacement]) -> ToolAnswer:
         facts = await in_thread(lambda: pointsman.placement_facts(call.given))
-        shown = await in_thread(lambda: pointsman.place(facts))
+        shown = await in_thread(lambda: pointsman.place(facts, tenant=call.by.caller.tenant))
         return ToolAnswer(placement_value(shown), placement_screen(shown))
 
     return Tool(
@@ -110,7 +112,11 @@ def agent_tool(pointsman: Pointsman) -> Tool[GivenJob]:
     """Return the tool."""
 
     async def decide(call: ToolRequest[GivenJob]) -> ToolAnswer:
-        caller = Caller(call.by.actor, call.given.trace_id or pointsman.ids.new_id())
+        caller = Caller(
+            call.by.actor,
+            call.given.trace_id or pointsman.ids.new_id(),
+            tenant=call.by.caller.tenant,
+        )
         route = await in_thread(lambda: pointsman.agency.decide(call.given, caller))
         outcome = route.outcome
         if outcome.error_code:

@@ -1,7 +1,7 @@
 """Delegating for an agent elsewhere: a worker on another tier, as any planner of ours has them.
 
 The agent's own words are not here, so there is no planner's turn: a session stands in for it, which
-owns the workers, their cost and what must stay on this machine because of what they were told.
+owns the workers, their cost and the taint that their texts brought.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import anyio
 import msgspec
 from msgspec import Raw, Struct
 
+from pointsman.access.keys import tighten_privacy
 from pointsman.conversations.services import ConversationServices, Kit
 from pointsman.conversations.session_events import (
     DecisionEvent,
@@ -24,9 +25,11 @@ from pointsman.conversations.session_events import (
 from pointsman.conversations.turn_driver import UNATTENDED, TurnScope
 from pointsman.conversations.turn_preparation import SessionState
 from pointsman.conversations.worker_runner import PlannerTurn, WorkerRunner
+from pointsman.kernel.document import printable
 from pointsman.kernel.number import MicroUsd, microusd_text
-from pointsman.mcp.service import Service
-from pointsman.mcp.visitor import Admitted
+from pointsman.mcp.shapes import DelegateAnswer, DelegateInput
+from pointsman.mcp.tool import Hints, Tool, ToolAnswer, ToolRequest
+from pointsman.mcp.visitor import Admitted, Service
 from pointsman.providers.messages import ToolUse
 from pointsman.sessions.delegate_call import (
     DELEGATE,
@@ -39,6 +42,77 @@ from pointsman.sessions.events.session import SessionEnded
 from pointsman.sessions.include import resolve_context
 from pointsman.storage.stores.conversations import StoredSession
 from pointsman.turns.facts import Privacy
+
+TOLD: Final = (
+    "Hand a focused sub-task to a worker on another tier (`fast`, `balanced` or `deep`) and wait "
+    "for its answer. The worker sees the task and the notes in `context`, nothing else, and has no "
+    "tools. Which model it is, is decided and recorded as for any turn: privacy, budgets and "
+    "permissions hold. Gives the answer with the model, its cost and the decision's id."
+)
+
+
+def delegate_tool(delegations: Delegations) -> Tool[DelegateInput]:
+    """Return the tool."""
+
+    async def delegate(call: ToolRequest[DelegateInput]) -> ToolAnswer:
+        done = await delegations.run(_order(call.given, call.by), call.by)
+        return _answer(done)
+
+    return Tool(
+        "delegate",
+        "Delegate to another tier",
+        TOLD,
+        DelegateInput,
+        DelegateAnswer,
+        ("POST", "/v1/chat/completions"),
+        Hints(is_read_only=False, is_idempotent=False, is_open_world=True),
+        delegate,
+    )
+
+
+def _order(given: DelegateInput, by: Admitted) -> Order:
+    notes = [{"type": "inline", "label": each.label, "text": each.text} for each in given.context]
+    context = {"mode": "explicit", "include": notes} if notes else {"mode": "minimal"}
+    written: dict[str, object] = {"tier": given.tier, "task": given.task, "context": context}
+    if given.output_schema is not None:
+        written["output_schema"] = given.output_schema
+    if given.max_tokens is not None:
+        written["max_tokens"] = given.max_tokens
+    privacy = tighten_privacy(by.privacy, (given.privacy,))
+    return Order(written, privacy, given.timeout_s)
+
+
+def _answer(done: Delegated) -> ToolAnswer:
+    result, used = done.result, done.result.usage_summary
+    output = result.output
+    value = DelegateAnswer(
+        success=result.success,
+        output=msgspec.json.decode(output) if isinstance(output, Raw) else output,
+        error=result.error,
+        failure_mode=result.failure_mode,
+        model=used.model,
+        cost_usd=used.cost_usd,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        wall_time_seconds=used.wall_time_seconds,
+        decision_id=done.decision_id,
+        session_id=done.session_id,
+        worker_session_id=result.worker_session_id,
+    )
+    if result.success:
+        text = bytes(output).decode() if isinstance(output, Raw) else output
+        return ToolAnswer(value, text)
+    return ToolAnswer(value, _failure(done), is_error=True)
+
+
+def _failure(done: Delegated) -> str:
+    """Say in one line why there is no answer, and where to look."""
+    result = done.result
+    mode, error = result.failure_mode or "worker_error", result.error or ""
+    detail = "" if error in {mode, ""} else f": {error.removeprefix(f'{mode}: ')}"
+    where = f" (next: route_explain {done.decision_id})" if done.decision_id else ""
+    return printable(f"delegate.{mode}{detail}{where}")
+
 
 NO_DECISION: Final = ""
 

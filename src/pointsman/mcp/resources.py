@@ -1,8 +1,8 @@
-"""What an agent may read: the policies in force, and the turns that were decided."""
+"""What an agent may read, and the prompts its user may pick."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 from urllib.parse import quote, unquote
@@ -12,12 +12,109 @@ from msgspec import Struct, structs
 
 from pointsman.access.roles import RouteKey
 from pointsman.app import Pointsman
-from pointsman.audit.turn_shapes import turn_answer
-from pointsman.errors import NotFound
-from pointsman.mcp.turn_tools import MOST_LISTED, READ_TURN, READ_TURNS, turn_row
+from pointsman.audit.turn_shapes import turn_answer, turn_row
+from pointsman.errors import AccessError, InputError, NotFound
+from pointsman.mcp.turn_tools import MOST_LISTED, READ_TURN, READ_TURNS
+from pointsman.mcp.visitor import Visitor
+from pointsman.operations.starter import starter_text
 from pointsman.signals.detectors import detect
 from pointsman.signals.kinds import KINDS
-from pointsman.workflows.branch_view import decision_value
+from pointsman.turns.explain import to_screen
+from pointsman.workflows.branch_log import decision_value
+
+LONGEST: Final = 4_000
+
+
+class Argument(Struct, frozen=True):
+    """Something a prompt is filled with."""
+
+    name: str
+    told: str
+    is_required: bool = False
+
+
+class Prompt(Struct, frozen=True):
+    """A prompt in a list."""
+
+    name: str
+    title: str
+    told: str
+    arguments: tuple[Argument, ...]
+
+
+class Part(Struct, frozen=True):
+    """A text of a filled prompt; with an address, it is what stands there."""
+
+    text: str
+    uri: str = ""
+    media: str = "text/plain"
+
+
+WHY: Final = Prompt(
+    "why_this_model",
+    "Why this model?",
+    "explain in plain words why a turn went to its model, and what would have changed that",
+    (Argument("turn", "a turn's or decision's id; the newest turn without it"),),
+)
+RULE: Final = Prompt(
+    "write_a_rule",
+    "Write a routing rule",
+    "turn a wish into a rule of routing.yaml, and try it before it is saved",
+    (Argument("wish", "what should go to which model, in your words", is_required=True),),
+)
+PROMPTS: Final = (WHY, RULE)
+
+_WHY: Final = (
+    "Below is the why-screen of a recorded turn. Explain in plain words which model was chosen, by "
+    "which slot of the chain, and which model served, then go through the candidates that lost and "
+    "the calls that failed and say why. End with the one change (a rule, a budget, a capability) "
+    "that would have sent it elsewhere. Say nothing that the screen does not show; route_explain "
+    "has the whole chain."
+)
+_RULE: Final = (
+    "Write one rule for `routing.yaml` that does what this wish asks for:\n\n{wish}\n\nUse only "
+    "predicates that the starter file below shows. Put it where it wins over the rules it must win "
+    "over: they are tried in order. Then try it in your head on two messages it should catch and "
+    "two it should not, check with route_preview which model takes them today, and show the rule "
+    "with the line it belongs after. Do not save it: `pointsman rules check`, `rules test` and "
+    "`backtest` come first."
+)
+
+
+class Prompts:
+    """The prompts of one home."""
+
+    def __init__(self, pointsman: Pointsman, resources: Resources) -> None:
+        self._pointsman = pointsman
+        self._resources = resources
+
+    def fill(self, name: str, given: Mapping[str, str], visitor: Visitor) -> list[Part]:
+        """Fill a prompt, with what its reader may see."""
+        if name == WHY.name:
+            reach = visitor.admit(READ_TURN).caller.reach
+            return self._why(given.get("turn") or "last", reach)
+        if name == RULE.name:
+            return self._rule(given.get("wish", ""), visitor)
+        raise NotFound(f"there is no prompt `{name[:100]}`", hint="prompts/list names them")
+
+    def _why(self, turn: str, reach: str | None) -> list[Part]:
+        story = self._pointsman.read_turn(turn, reach)
+        return [Part(_WHY), Part(to_screen(story), TURN + story.first.turn_id)]
+
+    def _rule(self, wish: str, visitor: Visitor) -> list[Part]:
+        if not wish.strip():
+            raise InputError("`wish` is missing", hint="say what should go to which model")
+        if len(wish) > LONGEST:
+            raise InputError(f"`wish` is longer than {LONGEST} characters")
+        starter = starter_text("routing.yaml").decode()
+        parts = [Part(_RULE.format(wish=wish)), Part(f"The starter file:\n\n{starter}")]
+        found = self._resources.find(POLICY + "routing")
+        try:
+            by = visitor.admit(found.route)
+        except AccessError:
+            return parts
+        return [*parts, Part(found.read(by.caller.reach).text, POLICY + "routing", YAML)]
+
 
 SCHEME: Final = "pointsman://"
 JSON: Final = "application/json"
@@ -60,7 +157,8 @@ class ResourceReader(Struct, frozen=True):
     """The resource at an address: the route whose access allows reading it, and its reader."""
 
     route: RouteKey
-    read: Callable[[], Read]
+    read: Callable[[str | None], Read]
+    """Takes the tenant whose records may be read; None for those of all."""
 
 
 TEMPLATES: Final = (
@@ -92,9 +190,9 @@ class Resources:
             for name, each in self._pointsman.branching.in_force().decisions.items()
         ]
 
-    def turns(self) -> list[ResourceRow]:
+    def turns(self, reach: str | None) -> list[ResourceRow]:
         """List the latest turns, and the list of them."""
-        rows = [turn_row(each) for each in self._pointsman.recent(MOST_LISTED)]
+        rows = [turn_row(each) for each in self._pointsman.recent(MOST_LISTED, tenant=reach)]
         whole = ResourceRow(f"{SCHEME}turns", "turns", "the latest turns, the newest first", JSON)
         return [
             whole,
@@ -122,26 +220,26 @@ class Resources:
                 return ResourceReader(route, partial(read, name))
         raise NotFound(f"there is no resource `{uri[:200]}`", hint="resources/list names them")
 
-    def _turns(self) -> Read:
-        rows = [turn_row(each) for each in self._pointsman.recent(MOST_LISTED)]
+    def _turns(self, reach: str | None) -> Read:
+        rows = [turn_row(each) for each in self._pointsman.recent(MOST_LISTED, tenant=reach)]
         return _json({"turns": rows})
 
-    def _turn(self, name: str) -> Read:
-        return _json(turn_answer(self._pointsman.read_turn(name)))
+    def _turn(self, name: str, reach: str | None) -> Read:
+        return _json(turn_answer(self._pointsman.read_turn(name, reach)))
 
-    def _models(self) -> Read:
+    def _models(self, _reach: str | None) -> Read:
         """Return the models without their providers' addresses, headers and keys."""
         ready = self._pointsman.in_force().ready
         models = [{"id": name, **structs.asdict(each)} for name, each in ready.models.items()]
         return _json({"models": models})
 
-    def _decision(self, name: str) -> Read:
+    def _decision(self, name: str, _reach: str | None) -> Read:
         in_force = self._pointsman.branching.in_force()
         ready = in_force.ready.decision(name)
         source = in_force.sources.get(name, "")
         return _json(decision_value(ready.decision, source, in_force.policy_id(name)))
 
-    def _policy(self, name: str) -> Read:
+    def _policy(self, name: str, _reach: str | None) -> Read:
         if name not in FILES:
             raise NotFound(f"`{name[:100]}` is no policy", hint=", ".join([*FILES, "models"]))
         text = self._pointsman.files.text(f"{name}.yaml")

@@ -22,23 +22,25 @@ from pointsman.errors import AccessError, DocumentError, PointsmanError
 from pointsman.kernel.document import printable
 from pointsman.mcp.cost_tool import cost_tool
 from pointsman.mcp.decision_tools import agent_tool, branch_tool, place_tool
-from pointsman.mcp.delegate_tool import delegate_tool
-from pointsman.mcp.delegation import Delegations
-from pointsman.mcp.prompts import PROMPTS, WHY, Part, Prompt, Prompts
+from pointsman.mcp.delegation import Delegations, delegate_tool
 from pointsman.mcp.resources import (
     DECISION,
+    PROMPTS,
     READ_DECISION,
     READ_MODELS,
     READ_POLICY,
     TEMPLATES,
     TURN,
+    WHY,
+    Part,
+    Prompt,
+    Prompts,
     ResourceRow,
     Resources,
 )
-from pointsman.mcp.service import Service
 from pointsman.mcp.tool import Tool, ToolAnswer
 from pointsman.mcp.turn_tools import READ_TURNS, TurnTools
-from pointsman.mcp.visitor import Visitor
+from pointsman.mcp.visitor import Admitted, Service, Visitor
 from pointsman.mcp.working import in_thread
 from pointsman.version import VERSION
 
@@ -56,10 +58,10 @@ INSTRUCTIONS: Final = (
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
-class McpServer:
+class ToolServer:
     """Answers the requests of MCP clients; `visitor` says who is behind one.
 
-    What it is given is the transport's own request, none over standard input and output.
+    Its argument is the transport's own request, None over standard input and output.
     """
 
     def __init__(self, service: Service, visitor: Callable[[object], Visitor]) -> None:
@@ -123,10 +125,12 @@ class McpServer:
             (READ_POLICY, resources.policies),
             (READ_MODELS, resources.models),
             (READ_DECISION, resources.decisions),
-            (READ_TURNS, resources.turns),
         ):
             if _is_admitted(visitor, route):
                 parts += await _protocol(in_thread(listed))
+        by = _admit(visitor, READ_TURNS)
+        if by is not None:
+            parts += await _protocol(in_thread(lambda: resources.turns(by.caller.reach)))
         return types.ListResourcesResult(resources=[_resource(each) for each in parts])
 
     async def _list_templates(
@@ -145,8 +149,8 @@ class McpServer:
     ) -> types.ReadResourceResult:
         async def read() -> types.ReadResourceResult:
             found = self._resources.find(params.uri)
-            self._visitor(context.request).admit(found.route)
-            body = await in_thread(found.read)
+            by = self._visitor(context.request).admit(found.route)
+            body = await in_thread(lambda: found.read(by.caller.reach))
             content = types.TextResourceContents(
                 uri=params.uri, mime_type=body.media, text=body.text
             )
@@ -172,14 +176,16 @@ class McpServer:
         ref, argument = params.ref, params.argument
         route = route_needed(ref.name if ref.type == "ref/prompt" else ref.uri, argument.name)
         found = NOTHING
-        if route is not None and _is_admitted(self._visitor(context.request), route):
-            work = in_thread(lambda: complete(self._pointsman, route, argument.value))
+        by = None if route is None else _admit(self._visitor(context.request), route)
+        if route is not None and by is not None:
+            reach = by.caller.reach
+            work = in_thread(lambda: complete(self._pointsman, route, argument.value, reach))
             found = await _protocol(work)
         completion = types.Completion(values=found.names, has_more=found.has_more)
         return types.CompleteResult(completion=completion)
 
 
-def _tools(service: Service, server: McpServer) -> tuple[Tool[Any], ...]:
+def _tools(service: Service, server: ToolServer) -> tuple[Tool[Any], ...]:
     pointsman = service.pointsman
     return (
         *TurnTools(service).tools(),
@@ -202,12 +208,15 @@ async def _protocol(work: Awaitable[T]) -> T:
         raise MCPError(INTERNAL_ERROR, UNFORESEEN) from None
 
 
-def _is_admitted(visitor: Visitor, route: RouteKey) -> bool:
+def _admit(visitor: Visitor, route: RouteKey) -> Admitted | None:
     try:
-        visitor.admit(route)
+        return visitor.admit(route)
     except AccessError:
-        return False
-    return True
+        return None
+
+
+def _is_admitted(visitor: Visitor, route: RouteKey) -> bool:
+    return _admit(visitor, route) is not None
 
 
 def _reporting(context: Context) -> Callable[[int, int], Awaitable[None]]:
@@ -294,10 +303,12 @@ def route_needed(of: str, argument: str) -> RouteKey | None:
     return READ_DECISION if (of, argument) in _DECISIONS else None
 
 
-def complete(pointsman: Pointsman, route: RouteKey, begun: str) -> Completed:
+def complete(
+    pointsman: Pointsman, route: RouteKey, begun: str, reach: str | None = None
+) -> Completed:
     """Return the names that begin so: turns with the newest first, decisions as they stand."""
     if route == READ_TURNS:
-        names = ["last", *(each.turn_id for each in pointsman.recent(LOOKED_AT))]
+        names = ["last", *(each.turn_id for each in pointsman.recent(LOOKED_AT, tenant=reach))]
     else:
         names = [*pointsman.branching.in_force().decisions]
     found = [each for each in dict.fromkeys(names) if each.startswith(begun)]

@@ -93,19 +93,6 @@ class CostInput(Struct, frozen=True, forbid_unknown_fields=True):
     since: Annotated[str | None, Meta(description="RFC 3339; from the day of it on, in UTC")] = None
 
 
-class TurnRow(Struct, frozen=True):
-    """One turn of a list."""
-
-    turn_id: str
-    decision_id: str
-    session_id: str
-    at: InstantText
-    chosen_model: str
-    policy: str
-    rule_name: str | None
-    is_preview: bool
-
-
 class ReplayedDecision(Struct, frozen=True):
     """A decision that did not come out the same, or could not be re-run."""
 

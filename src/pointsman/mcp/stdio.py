@@ -24,9 +24,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from pointsman.app import Pointsman
-from pointsman.mcp.server import McpServer
-from pointsman.mcp.service import Service
-from pointsman.mcp.visitor import HomeOwner
+from pointsman.mcp.server import ToolServer
+from pointsman.mcp.visitor import HomeOwner, Service
 
 WRITER: Final = "mcp"
 LONGEST_LINE: Final = 16 * 1024 * 1024
@@ -46,7 +45,7 @@ def serve(pointsman: Pointsman, workspace: str | None = None) -> None:
 async def _serve(pointsman: Pointsman, workspace: str | None, source: int, target: int) -> None:
     owner = HomeOwner(workspace)
     service = Service(pointsman, lambda: pointsman.conversations.services, keeps_session=True)
-    made = McpServer(service, lambda _request: owner)
+    made = ToolServer(service, lambda _request: owner)
     into, read = anyio.create_memory_object_stream[Incoming](0)
     write, out_of = anyio.create_memory_object_stream[SessionMessage](0)
     loop = asyncio.get_running_loop()

@@ -9,28 +9,24 @@ from pointsman.audit.replay import ReplayReport
 from pointsman.audit.turn_shapes import DifferenceRow, RouteDecided, TurnAnswer, turn_answer
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
-from pointsman.kernel.instant import EPOCH, instant_text, read_instant
+from pointsman.kernel.instant import EPOCH, read_instant
 from pointsman.kernel.replay import Replayed
-from pointsman.mcp.service import Service
 from pointsman.mcp.shapes import (
     ExplainInput,
     PreviewInput,
     ReplayedDecision,
     ReplayInput,
     ReplayOutput,
-    TurnRow,
 )
 from pointsman.mcp.tool import Hints, Tool, ToolAnswer, ToolRequest
-from pointsman.mcp.visitor import Admitted
+from pointsman.mcp.visitor import Admitted, Service
 from pointsman.mcp.working import in_thread, with_progress
 from pointsman.recording.gathering import CallSurroundings
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.explain import to_json, to_screen
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.story.turn_story import TurnStory
-from pointsman.turns.story.unasked import preview_story
-from pointsman.turns.trace import Shown
+from pointsman.turns.story.turn_story import TurnStory, preview_story
 
 READ_TURN: Final = ("GET", "/api/turns/{id}")
 READ_TURNS: Final = ("GET", "/api/turns")
@@ -85,20 +81,22 @@ class TurnTools:
 
     async def explain(self, call: ToolRequest[ExplainInput]) -> ToolAnswer:
         """Show a recorded turn."""
-        story = await in_thread(lambda: self._pointsman.read_turn(call.given.turn))
+        reach = call.by.caller.reach
+        story = await in_thread(lambda: self._pointsman.read_turn(call.given.turn, reach))
         return ToolAnswer(turn_answer(story), to_screen(story))
 
     async def replay(self, call: ToolRequest[ReplayInput]) -> ToolAnswer:
         """Re-run recorded decisions."""
-        given, pointsman = call.given, self._pointsman
+        given, pointsman, reach = call.given, self._pointsman, call.by.caller.reach
         if given.ids and given.since is not None:
             raise InputError("give `ids` or `since`, not both")
         if given.ids:
-            report = await in_thread(lambda: pointsman.replay(given.ids))
+            report = await in_thread(lambda: pointsman.replay(given.ids, reach))
         else:
             since = EPOCH if given.since is None else read_instant(given.since)
             report = await with_progress(
-                lambda progress: pointsman.replay_all(since, progress=progress), call.report
+                lambda progress: pointsman.replay_all(since, progress=progress, tenant=reach),
+                call.report,
             )
         return ToolAnswer(_replay(report), _replay_text(report))
 
@@ -111,7 +109,11 @@ class TurnTools:
         else:
             facts = self._facts(in_force, given.message, by)
         shown = self._pointsman.route(
-            facts, is_preview=True, record=given.record, in_force=in_force
+            facts,
+            is_preview=True,
+            record=given.record,
+            in_force=in_force,
+            tenant=by.caller.tenant,
         )
         return preview_story(in_force.ready, facts, shown)
 
@@ -119,7 +121,8 @@ class TurnTools:
         """Gather what a call of this caller would be decided on, here and now."""
         pointsman, house = self._pointsman, self._service.house_for(by.caller)
         now = pointsman.clock.now()
-        owners, caps = Owners(by.caller.key_id, "", by.workspace or ""), house.caps(in_force)
+        owners = Owners(by.caller.key_id, "", by.workspace or "", by.caller.tenant)
+        caps = house.caps(in_force)
         around = CallSurroundings(
             input_tokens=count_tokens(message),
             workspace_path=by.workspace,
@@ -130,22 +133,6 @@ class TurnTools:
             budgets=house.budgets.remaining(owners, caps, now) if caps else (),
         )
         return pointsman.gathering.facts_of_call(in_force, message, around, now, "strict")
-
-
-def turn_row(shown: Shown) -> TurnRow:
-    """Return a turn as a row of a list."""
-    winner = shown.outcome.winner_index
-    won = shown.trace.chain[winner] if winner >= 0 else None
-    return TurnRow(
-        turn_id=shown.turn_id,
-        decision_id=shown.decision_id,
-        session_id=shown.session_id,
-        at=instant_text(shown.at),
-        chosen_model=shown.outcome.chosen_model,
-        policy="" if won is None else won.policy,
-        rule_name=None if won is None else won.rule_name,
-        is_preview=shown.is_preview,
-    )
 
 
 def _replay(report: ReplayReport) -> ReplayOutput:

@@ -1,16 +1,37 @@
-"""The caller over MCP, admitted by the scopes and roles that hold over HTTP."""
+"""The home that MCP serves, and its caller: admitted by the scopes that hold over HTTP."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pointsman.access.actors import OWNER
 from pointsman.access.keys import ADMIN, Principal
 from pointsman.access.roles import RouteKey
+from pointsman.app import Pointsman
+from pointsman.conversations.services import ConversationServices, KeyLimits
 from pointsman.governance.action import Actor
 from pointsman.turns.facts import Privacy
+
+
+class Service(Struct, frozen=True):
+    """The home that is served.
+
+    `house` is opened at its first use. `keeps_session` where all delegations come from one agent:
+    they are then one session, with one past and one cost.
+    """
+
+    pointsman: Pointsman
+    house: Callable[[], ConversationServices]
+    keeps_session: bool = False
+
+    def house_for(self, caller: Principal) -> ConversationServices:
+        """Return the conversations of a caller, within its key's models and budgets."""
+        key_limits = KeyLimits(caller.key_id, caller.allowed_models, caller.caps, caller.tenant)
+        return replace(self.house(), key_limits=key_limits)
 
 
 class Admitted(Struct, frozen=True):

@@ -14,8 +14,9 @@ import apsw
 from msgspec import Struct
 
 from pointsman.audit.verify import verify_ledger
-from pointsman.errors import LedgerUnavailable, PointsmanError
-from pointsman.jobs.privacy import LET_THROUGH
+from pointsman.errors import LedgerUnavailable, PointsmanError, WeightsError
+from pointsman.providers.embedded.weights import find_weights, verify_weights
+from pointsman.signals.kinds import LET_THROUGH
 from pointsman.storage.home import OPEN_TO_OTHERS, Home
 from pointsman.storage.policies.agents_file import AgentsFiles
 from pointsman.storage.policies.decision_files import DecisionFiles
@@ -51,6 +52,7 @@ def examine_home(home: Home, in_force: InForce) -> list[DoctorFinding]:
         *_agents(home),
         *_databases(home),
         *_disk(home),
+        *_weights(),
     ]
 
 
@@ -194,7 +196,12 @@ def _stores(home: Home) -> Iterator[DoctorFinding]:
 
 def _disk(home: Home) -> Iterator[DoctorFinding]:
     free = shutil.disk_usage(home.path).free
-    sync_ms = _sync_ms(home)
+    try:
+        sync_ms = _sync_ms(home)
+    except OSError as error:
+        hint = "nothing can be recorded here; reading and `pointsman verify` work"
+        yield DoctorFinding("warning", "disk", f"it takes no writes: {error.strerror}", hint)
+        return
     detail = f"{free // 2**20} MiB free, a sync takes {sync_ms:.1f} ms"
     if free < LITTLE_SPACE:
         yield DoctorFinding("warning", "disk", detail, "make room: a full disk stops the ledger")
@@ -204,6 +211,16 @@ def _disk(home: Home) -> Iterator[DoctorFinding]:
         )
     else:
         yield DoctorFinding("ok", "disk", detail)
+
+
+def _weights() -> Iterator[DoctorFinding]:
+    """Check that the local model is there: it is the last resort of every home."""
+    try:
+        weights = verify_weights(find_weights())
+    except WeightsError as error:
+        yield DoctorFinding("fault", "local model", error.message, error.hint)
+        return
+    yield DoctorFinding("ok", "local model", f"its weights are the {weights.source} ones")
 
 
 def _sync_ms(home: Home) -> float:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, Literal
 
+from msgspec.structs import replace
+
 from pointsman.kernel.content import Texts
 from pointsman.kernel.instant import EPOCH
 from pointsman.kernel.replay import Decided, PureDecider
@@ -20,11 +22,11 @@ from pointsman.placement.facts import (
     LocalModel,
     Network,
     PlacementFacts,
+    staying,
     with_text,
 )
 from pointsman.placement.policy import POLICY_FORM, PlacementPolicy, PlacementRule
 from pointsman.placement.rules.policy_rule import STRONGEST_FIRST, Action, PolicyRule, texts_of
-from pointsman.placement.rules.sensitivity import staying
 from pointsman.placement.rules.table import ErrorCode, Privacy, Route
 from pointsman.placement.rules.totality import compare_tokens
 from pointsman.placement.trace import (
@@ -116,8 +118,7 @@ class Placement:
 
     def _inputs(self) -> Inputs:
         facts, local = self.facts, self.facts.local_model
-        threshold = self.policy.token_threshold
-        limit = threshold if local.max_tokens is None else min(threshold, local.max_tokens)
+        limit = token_limit(self.policy, local)
         return Inputs(
             facts.privacy_level,
             facts.network_state,
@@ -165,16 +166,18 @@ def decide(
         and facts.sensitivity is None
         and facts.failed is None
     ):
-        return _decide_by_table(
+        count, limit = facts.token_count, token_limit(compiled.policy, facts.local_model)
+        outcome, trace = _decide_by_table(
             compiled,
             facts.privacy_level,
             facts.intent,
             facts.local_model,
             facts.cloud_model,
             facts.network_state,
-            facts.token_count,
+            (count > limit) - (count < limit),
             facts.human_override,
         )
+        return outcome, replace(trace, inputs=replace(trace.inputs, token_count=count))
     return _decide_by_steps(compiled, facts)
 
 
@@ -186,13 +189,14 @@ def _decide_by_table(  # noqa: PLR0913, PLR0917 - the facts the table reads; pos
     local_model: LocalModel,
     cloud_model: str,
     network_state: Network,
-    token_count: int,
+    beside_limit: int,
     human_override: HumanOverride,
 ) -> tuple[PlacementOutcome, PlacementTrace]:
     """Decide where the table alone has a say. Remembered: that saves most of a placement.
 
     DETERMINISM: the parameters are all the facts that the table and the gates behind it read; the
-    others are left empty, so a decision that read one of them would show.
+    others are left empty, so a decision that read one of them would show. Of the number of tokens
+    the table reads on which side of the limit it is: -1 below, 0 at it, 1 above.
     """
     facts = PlacementFacts(
         question_id="",
@@ -205,11 +209,17 @@ def _decide_by_table(  # noqa: PLR0913, PLR0917 - the facts the table reads; pos
         local_model=local_model,
         cloud_model=cloud_model,
         network_state=network_state,
-        token_count=token_count,
+        token_count=token_limit(compiled.policy, local_model) + beside_limit,
         counted_by=_NOT_COUNTED,
         human_override=human_override,
     )
     return _decide_by_steps(compiled, facts)
+
+
+def token_limit(policy: PlacementPolicy, local: LocalModel) -> int:
+    """Return how many tokens the local model may be given: the policy's threshold or its own."""
+    most, threshold = local.max_tokens, policy.token_threshold
+    return threshold if most is None else min(threshold, most)
 
 
 def _decide_by_steps(

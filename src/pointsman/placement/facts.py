@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Literal
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
@@ -15,8 +15,44 @@ from pointsman.kernel.content import Sealed, Texts
 from pointsman.kernel.document import Document, Json
 from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.schema import conform
-from pointsman.placement.rules.sensitivity import Sensitivity
 from pointsman.placement.rules.table import MAJOR, Privacy, Route
+
+Group = Literal["pii", "secret", "medical", "own"]
+
+GROUPS: Final[tuple[Group, ...]] = ("pii", "secret", "medical", "own")
+
+
+class SensitivityFinding(Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing found: where, of which kind, why; `digest` is keyed and equal for equal finds."""
+
+    kind: str
+    group: Group
+    start: int
+    end: int
+    digest: str
+    reason: str
+
+
+class Sensitivity(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the detector said. `total` counts all findings, of which the first are kept."""
+
+    detector: str
+    has_failed: bool
+    total: int
+    kinds: tuple[str, ...]
+    findings: tuple[SensitivityFinding, ...]
+
+
+def staying(found: Sensitivity, stays_local: Sequence[str]) -> tuple[str, ...]:
+    """Return the detected kinds that must stay; a group stands for all its kinds."""
+    return tuple(kind for kind in found.kinds if _stays(kind, stays_local))
+
+
+def _stays(kind: str, stays_local: Sequence[str]) -> bool:
+    # A kind carries its group: `secret.github_token`.
+    group, _, name = kind.partition(".")
+    return group in stays_local or name in stays_local or kind in stays_local
+
 
 Intent = Literal["informational", "analytical", "retrieval"]
 Network = Literal["online", "offline", "degraded"]

@@ -17,13 +17,13 @@ from pointsman.kernel.nearest import nearest
 from pointsman.kernel.schema import Check, conform
 from pointsman.kernel.snapshot import SnapshotForm
 from pointsman.kernel.yaml_text import parse_yaml
+from pointsman.placement.facts import GROUPS
 from pointsman.placement.rules.policy_rule import (
     PolicyRule,
     exact_rules,
     reads_content,
 )
 from pointsman.placement.rules.policy_rule import problems as policy_rule_problems
-from pointsman.placement.rules.sensitivity import GROUPS
 from pointsman.placement.rules.table import (
     INVARIANTS,
     Defaults,
@@ -156,7 +156,8 @@ def read_policy(
 
     def kind_problems(table: PlacementFile, document: Document) -> Iterable[Problem]:
         for index, kind in enumerate(table.sensitive.stays_local):
-            if kind not in known:
+            # What a detector of an operator's own may find is known to that detector alone.
+            if kind not in known and not kind.startswith("own."):
                 hint = nearest(kind, known)
                 message = f"`{kind}` is nothing the detector knows"
                 told = f"did you mean `{hint}`?" if hint else f"known: {', '.join(known)}"

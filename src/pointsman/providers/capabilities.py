@@ -1,11 +1,8 @@
-"""What a provider's adapter can carry, and how many tokens a request may be. Companion §2.1."""
+"""How many tokens a request may be. Companion §2.1."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
-
-from msgspec import Struct
 
 from pointsman.providers.messages import (
     Block,
@@ -17,8 +14,6 @@ from pointsman.providers.messages import (
     ToolResult,
     ToolUse,
 )
-from pointsman.providers.port import Dialect
-from pointsman.turns.registry.models import Capabilities
 
 Count = Callable[[str], int]
 """Counts the tokens of a text for one model."""
@@ -28,45 +23,6 @@ IMAGE_TOKENS = 1600
 
 _MESSAGE_TOKENS = 4
 _TOOL_TOKENS = 12
-
-_IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-
-
-class AdapterCapabilities(Struct, frozen=True):
-    """What reaches a model through an adapter: what the model can do, within its dialect."""
-
-    supports_thinking: bool
-    supports_images: bool
-    supports_tools: bool
-    supports_system_prompt: bool
-    supports_structured_output: bool
-    supports_streaming: bool
-    supports_streaming_tool_calls: bool
-    supports_parallel_tool_calls: bool
-    supports_prompt_caching: bool
-    supports_system_messages_in_list: bool
-    max_context_tokens: int | None
-    max_output_tokens: int | None
-    accepted_image_media_types: tuple[str, ...]
-
-
-def adapter_capabilities(model: Capabilities, dialect: Dialect) -> AdapterCapabilities:
-    """Return the capabilities of a model behind one dialect."""
-    return AdapterCapabilities(
-        supports_thinking=model.supports_thinking,
-        supports_images=model.supports_images,
-        supports_tools=model.supports_tools,
-        supports_system_prompt=model.supports_system_prompt,
-        supports_structured_output=model.supports_structured_output,
-        supports_streaming=model.supports_streaming,
-        supports_streaming_tool_calls=model.supports_tools and model.supports_streaming,
-        supports_parallel_tool_calls=model.supports_tools,
-        supports_prompt_caching=True,
-        supports_system_messages_in_list=dialect != "messages",
-        max_context_tokens=model.max_context_tokens,
-        max_output_tokens=model.max_output_tokens,
-        accepted_image_media_types=_IMAGE_TYPES if model.supports_images else (),
-    )
 
 
 def estimate_input_tokens(request: ModelRequest, count: Count) -> int:

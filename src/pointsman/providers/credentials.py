@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from pointsman.providers.port import NotConfigured
+from pointsman.storage.policies.secrets import ADMIN_TOKEN, is_forbidden
 from pointsman.turns.registry.models import SecretRef
 
 _FITS_A_HEADER = re.compile(r"[\x21-\x7e]+", re.ASCII)
@@ -62,7 +63,8 @@ class Credential:
         return found
 
     def _from_environment(self) -> Secret | None:
-        text = os.environ.get(self._ref.env, "")
+        # The admin token is no provider's, whatever a file says.
+        text = "" if self._ref.env == ADMIN_TOKEN else os.environ.get(self._ref.env, "")
         if self._kept is None or self._kept.reveal() != text:
             self._kept = _secret(text)
         return self._kept
@@ -73,7 +75,9 @@ class Credential:
             now = path.stat()
             stamp = (now.st_mtime_ns, now.st_size, now.st_ino)
             if stamp != self._stamp:
-                self._kept = _secret(path.read_text("utf-8")) if now.st_size <= _LONGEST else None
+                # Looked at with every new file: a link may lead elsewhere by now.
+                may_be_read = now.st_size <= _LONGEST and not is_forbidden(self._ref, self._home)
+                self._kept = _secret(path.read_text("utf-8")) if may_be_read else None
                 self._stamp = stamp
         except (OSError, UnicodeDecodeError):
             return None

@@ -40,6 +40,12 @@ _BY_CODE: Final[dict[str, ErrorClass]] = {
     "timeout_error": "timeout",
     "invalid_request_error": "invalid_request",
     "not_found_error": "invalid_request",
+    "UNAUTHENTICATED": "auth",
+    "PERMISSION_DENIED": "auth",
+    "RESOURCE_EXHAUSTED": "rate_limit",
+    "UNAVAILABLE": "server_error",
+    "INTERNAL": "server_error",
+    "INVALID_ARGUMENT": "invalid_request",
 }
 """For errors that come without a status: inside an answer or a stream."""
 
@@ -56,6 +62,7 @@ _OVERFLOW_WORDS: Final = (
     "context length exceeded",
     "exceeds the model's context",
     "input is too long for",
+    "exceeds the maximum number of tokens",
 )
 
 _REFUSAL_CODES = frozenset(
@@ -119,14 +126,41 @@ def complaint_of(body: bytes) -> Complaint | None:
         return None
     error = value.get("error")
     if isinstance(error, str):
-        return Complaint((), error)
+        return _complaint(value.get("code"), None, None, error)
     if isinstance(error, dict):
         inner = error.get("innererror")
-        deeper = inner.get("code") if isinstance(inner, dict) else None
-        return _complaint(error.get("code"), error.get("type"), deeper, error.get("message"))
-    if value.get("object") == "error" or value.get("type") == "error":
-        return _complaint(value.get("code"), value.get("type"), None, value.get("message"))
-    return None
+        deeper = inner.get("code") if isinstance(inner, dict) else _reason(error)
+        kind = error.get("type") or error.get("status")
+        return _complaint(error.get("code"), kind, deeper, error.get("message"))
+    is_flat = isinstance(value.get("message"), str) and "code" in value
+    if is_flat or value.get("object") == "error" or value.get("type") == "error":
+        words = _words(value.get("message"))
+        return _complaint(value.get("code"), value.get("type"), None, words)
+    return _complaint(None, None, None, _words(value)) if "detail" in value else None
+
+
+def _reason(error: dict[str, object]) -> object:
+    """Return the reason in the details of an error of Google's."""
+    details = error.get("details")
+    listed = details if isinstance(details, list) else []
+    return next(
+        (each["reason"] for each in listed if isinstance(each, dict) and "reason" in each), None
+    )
+
+
+def _words(told: object) -> object:
+    """Return the words of a message; some servers list each refused field."""
+    detail = told.get("detail") if isinstance(told, dict) else told
+    if not isinstance(detail, list):
+        return detail
+    listed = [each for each in detail if isinstance(each, dict)]
+    return "; ".join(f"{_place(each.get('loc'))}{each.get('msg', '')}" for each in listed)
+
+
+def _place(places: object) -> str:
+    if not isinstance(places, list):
+        return ""
+    return ".".join(str(each) for each in places if each != "body") + ": "
 
 
 def _complaint(code: object, kind: object, deeper: object, words: object) -> Complaint:
@@ -163,6 +197,8 @@ def _class_of(status: int, complaint: Complaint, *, is_refusal: bool) -> ErrorCl
     if is_refusal:
         # Another key would be refused just the same, so it is no matter of the key.
         return "invalid_request"
+    if status == 400 and "API_KEY_INVALID" in complaint.codes:
+        return "auth"  # as Google says it
     if status in (400, 422, 500) and complaint.is_overflow:
         return "context_overflow"
     return _BY_STATUS.get(status, "server_error" if status >= 500 else "invalid_request")

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 Role = Literal["system", "user", "assistant", "tool"]
 StopReason = Literal["end", "length", "tool_use", "stop_sequence", "refusal", "error"]
-Vendor = Literal["", "anthropic", "openai"]
+Vendor = Literal["", "anthropic", "openai", "gemini"]
 
 
 class Text(Struct, frozen=True, tag_field="type", tag="text"):
@@ -165,11 +165,6 @@ class Usage(Struct, frozen=True):
     cached_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
     reasoning_tokens: int = 0
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether both input and output were told."""
-        return self.input_tokens is not None and self.output_tokens is not None
 
 
 class Response(Struct, frozen=True):

@@ -11,18 +11,21 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 
 from pointsman.errors import PointsmanError
+from pointsman.providers.key_choice import KeyChoice
 from pointsman.turns.registry.call_event import Result
 
-Dialect = Literal["chat", "responses", "messages"]
-"""The wire formats: OpenAI's chat completions and responses, Anthropic's messages."""
+Dialect = Literal["chat", "responses", "messages", "gemini"]
+"""The wire formats: OpenAI's chat completions and responses, Anthropic's messages, and Google's
+generateContent, in which providers are spoken to and no caller speaks."""
 
 Operation = Literal["", "embeddings", "completions"]
 """What a provider is asked for beside a dialect's own answer: OpenAI's other two endpoints."""
 
 ErrorClass = Literal[
     "rate_limit", "auth", "server_error", "network", "context_overflow", "invalid_request",
-    "cancelled", "other", "timeout",
+    "cancelled", "other", "timeout", "busy",
 ]  # fmt: skip
+"""`busy` is no word of the provider's: all connections that we may have to it are in use."""
 
 
 class Outgoing(Struct, frozen=True):
@@ -38,6 +41,8 @@ class Outgoing(Struct, frozen=True):
     is_stream: bool
     headers: tuple[tuple[str, str], ...] = ()
     operation: Operation = ""
+    unit: str = ""
+    """The session: its calls go to the same one of several keys."""
 
 
 class Deadlines(Struct, frozen=True):
@@ -59,6 +64,8 @@ class UpstreamAnswer(Protocol):
     """How many tries this one call took, retries inside it included."""
     credential: str
     """Which credential was used, by its short id; empty where there is none. Never the secret."""
+    key_choice: KeyChoice | None
+    """How one of several credentials was chosen; None where there was no choice."""
 
     @property
     def is_over(self) -> bool:
@@ -145,6 +152,7 @@ class UpstreamError(PointsmanError):
         self.said = said
         """The provider's own words; they may repeat the user's, so they go to the caller alone."""
         self.headers = headers or {}
+        self.key_choice: KeyChoice | None = None
         self.is_unreached = is_unreached
         """Whether no connection came about: no address, refused, no TLS, none in time."""
 
@@ -160,6 +168,9 @@ class UpstreamError(PointsmanError):
         Only a provider that was not reached can be out as a whole by its network; a connection
         that was there and broke off is a failure of the one call.
         """
+        if self.error_class == "busy":
+            # As a call that was called off: it says nothing about the provider.
+            return "cancelled"
         if self.is_unreached:
             return "network"
         return "cut" if self.error_class == "network" else self.error_class
@@ -174,6 +185,16 @@ def _rebuild_error(
     error = kind.__new__(kind, message)
     error.__dict__.update(known)
     return error
+
+
+class PoolBusy(UpstreamError):
+    """all connections to the provider are in use"""
+
+    code = "provider.busy"
+    http_status = 503
+
+    def __init__(self, message: str = "", *, where: str = "", hint: str = "") -> None:
+        super().__init__(message, where=where, hint=hint, error_class="busy", retry_after_s=1.0)
 
 
 class NotConfigured(UpstreamError):

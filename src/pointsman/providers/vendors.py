@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
 from pointsman.providers.port import Dialect, Operation
-
-Kind = Literal["openai", "anthropic", "ollama"]
+from pointsman.turns.registry.services import SERVICES, Kind, ModelService
 
 
 class Vendor(Struct, frozen=True):
-    """The address, dialects and key header of a kind of provider."""
+    """The address, dialects and key header of a kind of provider.
+
+    A path may hold `{model}`: then the model stands in the address.
+    """
 
     kind: Kind
     base_url: str
     paths: dict[Dialect, str]
-    key_header: str
-    key_prefix: str
+    stream_paths: dict[Dialect, str] = {}
+    """Where streams are, for those that have another address for them."""
+    stream_query: dict[str, str] = {}
+    key_header: str = "authorization"
+    key_prefix: str = "Bearer "
     operations: dict[Operation, str] = {}
     """Where its other endpoints are."""
     headers: dict[str, str] = {}
@@ -27,47 +32,65 @@ class Vendor(Struct, frozen=True):
     """Headers of the caller that pass through."""
     is_versioned: bool = False
     """Whether the paths hold `/v1` themselves, so that a base url may end with it or not."""
+    renames: dict[str, str] = {}
+    """Fields of a chat request that it knows by another name."""
+    leaves_out: tuple[str, ...] = ()
+    """Fields of a chat request that it refuses."""
 
 
-OPENAI: Final = Vendor(
-    kind="openai",
-    base_url="https://api.openai.com/v1",
-    paths={"chat": "/chat/completions", "responses": "/responses"},
-    key_header="authorization",
-    key_prefix="Bearer ",
-    operations={"embeddings": "/embeddings", "completions": "/completions"},
-    passed=frozenset({"openai-beta"}),
-)
+def _anthropic(service: ModelService) -> Vendor:
+    return Vendor(
+        kind=service.name,
+        base_url=service.base_url,
+        paths={"messages": "/v1/messages"},
+        key_header="x-api-key",
+        key_prefix="",
+        headers={"anthropic-version": "2023-06-01"},
+        passed=frozenset({"anthropic-version", "anthropic-beta"}),
+        is_versioned=True,
+    )
 
-ANTHROPIC: Final = Vendor(
-    kind="anthropic",
-    base_url="https://api.anthropic.com",
-    paths={"messages": "/v1/messages"},
-    key_header="x-api-key",
-    key_prefix="",
-    headers={"anthropic-version": "2023-06-01"},
-    passed=frozenset({"anthropic-version", "anthropic-beta"}),
-    is_versioned=True,
-)
 
-OLLAMA: Final = Vendor(
-    kind="ollama",
-    base_url="http://127.0.0.1:11434",
-    paths={"chat": "/v1/chat/completions"},
-    key_header="authorization",
-    key_prefix="Bearer ",
-    operations={"embeddings": "/v1/embeddings", "completions": "/v1/completions"},
-    is_versioned=True,
-)
-"""Spoken to through its OpenAI-compatible door, which has a limitation nothing here can lift.
+_PATHS: Final[dict[Dialect, str]] = {"chat": "/chat/completions", "responses": "/responses"}
 
-Ollama cuts a prompt that is longer than its window without saying so, and this door takes no size
-of the window. Set it where Ollama runs (`OLLAMA_CONTEXT_LENGTH`, or `PARAMETER num_ctx` in a
-Modelfile) and declare the same `max_context_tokens` for the model: then a prompt that does not fit
-is rejected before it is sent.
-"""
 
-VENDORS: Final[dict[str, Vendor]] = {each.kind: each for each in (OPENAI, ANTHROPIC, OLLAMA)}
+def _openai(service: ModelService) -> Vendor:
+    """Return a service that is spoken to in OpenAI's formats.
+
+    People give the address of a server of their own with `/v1` and without.
+    """
+    is_versioned = service.location == "local"
+    version = "/v1" if is_versioned else ""
+    return Vendor(
+        kind=service.name,
+        base_url=service.base_url,
+        paths={name: version + _PATHS[name] for name in service.speaks},
+        operations={
+            "embeddings": f"{version}/embeddings",
+            "completions": f"{version}/completions",
+        },
+        passed=frozenset({"openai-beta"}) if service.name == "openai" else frozenset(),
+        is_versioned=is_versioned,
+        renames=service.renames,
+        leaves_out=service.leaves_out,
+    )
+
+
+def _gemini(service: ModelService) -> Vendor:
+    return Vendor(
+        kind=service.name,
+        base_url=service.base_url,
+        paths={"gemini": "/models/{model}:generateContent"},
+        stream_paths={"gemini": "/models/{model}:streamGenerateContent"},
+        stream_query={"alt": "sse"},
+        key_header="x-goog-api-key",
+        key_prefix="",
+    )
+
+
+_MAKERS: Final = {"gemini": _gemini, "anthropic": _anthropic, "openai": _openai}
+
+VENDORS: Final[dict[str, Vendor]] = {each.name: _MAKERS[each.wire](each) for each in SERVICES}
 
 
 def default_dialects(vendor: Vendor, host: str) -> tuple[Dialect, ...]:

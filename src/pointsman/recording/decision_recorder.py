@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import cast
 
 import apsw
@@ -76,7 +77,7 @@ class DecisionRecorder:
     def clear_taint(self, session_id: str, taint: Taint, reason: str) -> None:
         """Record that a session may leave again, and why."""
         names = Names(self._ids.new_id(), session_id, self._clock.now())
-        self.recorder().append(cleared_draft(names, taint, reason)).result()
+        self.recorder().record(cleared_draft(names, taint, reason))
         self._taints.note(session_id, None)
 
     def record(self, names: Names, in_force: InForce, ruling: Ruling, aside: Aside) -> Instant:
@@ -119,18 +120,16 @@ class DecisionRecorder:
             if not placing.is_advice:
                 first = Names(self._ids.new_id(), names.ref, names.at)
                 made = placement_record(policies, placing, seal, ledger)
-                recorder.decide(first, made, aside, waits.expect())
+                recorder.hand_in_decision(first, made, aside, waits.expect())
             if ruling.model:
                 self._record_taint(recorder, in_force, placing, aside, taint_as)
         settled = waits.expect()
 
-        def draft() -> Draft:
-            return turn_draft(names, policies, ruling, seal, aside, linked)
-
+        draft = partial(turn_draft, names, policies, ruling, seal, aside, linked)
         # The commit thread writes the bytes of a whole group one after the other: in half the time.
-        if not recorder.decide_soon(policies.turns_id, draft, settled):
+        if not recorder.try_hand_in(policies.turns_id, draft, settled):
             made = turn_record(policies, ruling, seal, ledger)
-            recorder.decide(names, made, aside, settled, linked)
+            recorder.hand_in_decision(names, made, aside, settled, linked)
 
     def record_placement(
         self, names: Names, in_force: InForce, placing: PlacementRuling, aside: Aside
@@ -161,7 +160,7 @@ class DecisionRecorder:
         )
         if not is_refused:
             self._record_taint(recorder, in_force, placing, aside, taint_as)
-        recorder.decide(names, made, aside, waits.expect())
+        recorder.hand_in_decision(names, made, aside, waits.expect())
 
     def tell_invalid(self, in_force: InForce) -> None:
         """Record the policy's problems, if they are not recorded yet."""
@@ -193,9 +192,8 @@ class DecisionRecorder:
             errors = tuple(str(problem) for problem in file.problems)
             event = _PolicyInvalid(path, errors, file.using_last_known_good)
             payload = _INVALID_FORM.encode(event)
-            recorder.append(
-                Draft(POLICY_INVALID, self._ids.new_id(), "", self._clock.now(), payload)
-            ).result()
+            name, at = self._ids.new_id(), self._clock.now()
+            recorder.record(Draft(POLICY_INVALID, name, "", at, payload))
 
     def _record_refused(self, file: InvalidFile, recorder: Recorder) -> None:
         """Record that a publication is not followed, unless another process did."""
@@ -206,7 +204,7 @@ class DecisionRecorder:
             PolicyRefused(file.name, tuple(each.message for each in file.problems))
         )
         names = (self._ids.new_id(), file.entry_id, self._clock.now())
-        recorder.append(Draft(POLICY_REFUSED, *names, payload)).result()
+        recorder.record(Draft(POLICY_REFUSED, *names, payload))
 
     def _record_taint(
         self,
@@ -225,7 +223,7 @@ class DecisionRecorder:
             session_id = (taint_as() if taint_as is not None else "") or facts.session_id
             names = Names(self._ids.new_id(), session_id, self._clock.now())
             taint = Taint(facts.question_id, rule_id)
-            recorder.append(taint_draft(names, taint))
+            recorder.note(taint_draft(names, taint))
             self._taints.note(session_id, taint)
 
     def _store_text(self, text: str | Sealed) -> Sealed:

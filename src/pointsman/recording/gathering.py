@@ -14,7 +14,6 @@ from pathlib import Path
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from pointsman.access.book import SPEND
 from pointsman.access.caps import Per, caps_of, windows_at
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.instant import SECOND, Instant
@@ -25,9 +24,9 @@ from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.storage.policies.secrets import is_resolved
 from pointsman.storage.stores.patterns.patterns import PatternStore
-from pointsman.storage.stores.spend_reading import SpendQuery, SpendReader
+from pointsman.storage.stores.spend import SPEND, SpendQuery, SpendReader
 from pointsman.turns.chain.exploring import explore_draw
-from pointsman.turns.chain.override import Mode, split_override
+from pointsman.turns.chain.override import MARKS, Mode, split_override
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import (
     ANY_MODEL,
@@ -168,7 +167,9 @@ class Gathering:
         self, in_force: InForce, message: str, around: CallSurroundings, now: Instant, mode: Mode
     ) -> TurnFacts:
         """Gather the facts of a decision about one model call."""
-        override, text = split_override(message, in_force.ready.aliases, mode)
+        override, text = None, message
+        if message.startswith(MARKS):
+            override, text = split_override(message, in_force.ready.aliases, mode)
         most = around.max_output_tokens
         facts = TurnFacts(
             message=text,
@@ -194,6 +195,7 @@ class Gathering:
             allowed_models=around.allowed_models,
             budgets=around.budgets,
             price_table_id=self._files.prices.id,
+            catalogue_id=self._files.catalogue.id,
             tokenizer=TOKENIZER,
             named_model=around.named_model or UNSET,
             max_output_tokens=UNSET if most is None or not 0 < most <= MAX_INT else most,
@@ -210,7 +212,9 @@ class Gathering:
         """Tell whether anything was learned yet; asked anew a second after it was asked last."""
         now = time.monotonic()
         if now - self._patterns_seen[0] > LOOK_S:
-            self._patterns_seen = (now, self._home.patterns.exists())
+            # Tables in a database are there from the start, and each look at them is a journey.
+            is_there = self._home.patterns.exists() and self._patterns.has_rows()
+            self._patterns_seen = (now, is_there)
         return self._patterns_seen[1]
 
     def configured_models(self, in_force: InForce) -> tuple[str, ...]:
@@ -235,7 +239,7 @@ class Gathering:
         """
         if given.configured is None:
             given = replace(given, configured=self.configured_models(in_force))
-        return exact_facts(given, in_force.ready, self._files.prices.id)
+        return exact_facts(given, in_force.ready, self._files)
 
     def _add_patterns(
         self, facts: TurnFacts, settings: PatternSettings, touched: Surroundings = NOTHING_TOUCHED
@@ -265,7 +269,7 @@ class Gathering:
             self._patterns.close()
 
 
-def exact_facts(given: GivenFacts, ready: CompiledTurnPolicy, price_table_id: str) -> TurnFacts:
+def exact_facts(given: GivenFacts, ready: CompiledTurnPolicy, files: PolicyFiles) -> TurnFacts:
     """Return the exact facts of what a caller wrote; the world is not looked at."""
     # A worker's task brief is no user's message: an @ in it is text (document 002 §6.9.1).
     mode: Mode = "off" if given.session.is_worker else "strict"
@@ -276,7 +280,11 @@ def exact_facts(given: GivenFacts, ready: CompiledTurnPolicy, price_table_id: st
         # A model without an estimate must not pass as needing no tokens at all.
         tokens, tokenizer = {**tokens, ANY_MODEL: count_tokens(message)}, TOKENIZER
     return replace(
-        facts, estimated_input_tokens=tokens, tokenizer=tokenizer, price_table_id=price_table_id
+        facts,
+        estimated_input_tokens=tokens,
+        tokenizer=tokenizer,
+        price_table_id=files.prices.id,
+        catalogue_id=files.catalogue.id,
     )
 
 

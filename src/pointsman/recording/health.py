@@ -13,13 +13,22 @@ from typing import Final, TypeVar
 import msgspec
 
 from pointsman.errors import LedgerError
+from pointsman.kernel.canonical import Form
+from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock
 from pointsman.recording.rates import ProviderRates
 from pointsman.storage.stores.health import NOT_THERE, HealthStore
 from pointsman.turns.registry.availability import Report, Transition
 from pointsman.turns.registry.call_event import CallEvent, Result
 from pointsman.turns.registry.models import provider_of
-from pointsman.turns.registry.provider_state import THRESHOLDS, Health, Outage, Thresholds
+from pointsman.turns.registry.provider_state import (
+    THRESHOLDS,
+    Health,
+    Outage,
+    ProviderRecovered,
+    ProviderUnavailable,
+    Thresholds,
+)
 from pointsman.turns.registry.trials import (
     NOTHING_KNOWN,
     HealthState,
@@ -33,6 +42,21 @@ from pointsman.turns.registry.trials import (
     settle,
     states,
 )
+
+UNAVAILABLE = f"event.{ProviderUnavailable.event_type}"
+RECOVERED = f"event.{ProviderRecovered.event_type}"
+
+UNAVAILABLE_FORM = Form(ProviderUnavailable)
+RECOVERED_FORM = Form(ProviderRecovered)
+
+
+def transition_draft(name: str, transition: Transition) -> Draft:
+    """Make the entry of a transition; `ref` is the provider."""
+    payload, at = transition.payload, transition.at
+    if isinstance(payload, ProviderUnavailable):
+        return Draft(UNAVAILABLE, name, payload.provider, at, UNAVAILABLE_FORM.encode(payload))
+    return Draft(RECOVERED, name, payload.provider, at, RECOVERED_FORM.encode(payload))
+
 
 T = TypeVar("T")
 Step = Callable[[HealthState], tuple[HealthState, T]]
@@ -103,8 +127,7 @@ class LiveHealth:
 
     def note_tokens(self, model: str, tokens: int) -> None:
         """Count by how many tokens a call differs in the end from its estimate."""
-        if self.rates.is_limited:
-            self.rates.note_tokens(provider_of(model), tokens)
+        self.rates.note_tokens(provider_of(model), tokens)
 
     def note_call_end(
         self, model: str, result: Result, models: Iterable[str], *, is_policy_refusal: bool = False

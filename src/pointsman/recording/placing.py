@@ -15,12 +15,13 @@ from pointsman.placement.facts import (
     GivenPlacement,
     LocalModel,
     PlacementFacts,
+    Sensitivity,
     Taint,
     placement_facts,
 )
-from pointsman.placement.rules.sensitivity import Sensitivity
+from pointsman.recording.own_detectors import OwnDetectors, with_own
 from pointsman.recording.taints import Taints
-from pointsman.signals.sensitivity import sensitivity
+from pointsman.signals.sensitivity import LongText, sensitivity, sensitivity_of_parts
 from pointsman.signals.tokens import Counted, count_for_model
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce
@@ -121,16 +122,17 @@ def _is_usable(name: str, facts: TurnFacts) -> bool:
 class PlacementGathering:
     """Gathers the facts of placements; may be shared by threads."""
 
-    def __init__(self, home: Home, taints: Taints) -> None:
+    def __init__(self, home: Home, taints: Taints, own: Callable[[], OwnDetectors | None]) -> None:
         self._home = home
         self._taints = taints
+        self._own = own
 
     def gather(
         self,
         in_force: InForce,
         facts: TurnFacts,
         about: PlacedTurn,
-        text: Callable[[], str] | None = None,
+        text: Callable[[], str | LongText] | None = None,
     ) -> PlacementFacts:
         """Gather the placement facts of a turn.
 
@@ -149,8 +151,19 @@ class PlacementGathering:
         facts = facts_given(given)
         return replace(facts, sensitivity=self._sensitivity(in_force, facts.content))
 
-    def _sensitivity(self, in_force: InForce, content: str | Sealed) -> Sensitivity | None:
+    def _sensitivity(
+        self, in_force: InForce, content: str | Sealed | LongText
+    ) -> Sensitivity | None:
         """Ask the detector, if the policy wants to know what a text holds."""
         if not in_force.placement.policy.stays_local or isinstance(content, Sealed):
             return None
-        return sensitivity(content, self._home.content_key())
+        key = self._home.content_key()
+        if isinstance(content, LongText):
+            found = sensitivity_of_parts(content.parts, key, content.memo)
+        else:
+            found = sensitivity(content, key)
+        own = self._own()
+        if own is None:
+            return found
+        text = content if isinstance(content, str) else content.text()
+        return with_own(found, own.names, own.find(text), text, key)

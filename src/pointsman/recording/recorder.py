@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
@@ -72,7 +72,17 @@ class MadeDecision(Struct, frozen=True):
 
 
 class Recorder:
-    """Records for one process. Closing it signs its entries."""
+    """Records for one process. Closing it signs its entries.
+
+    One verb each for handing an entry to the ledger, here and in `storage/writer`:
+
+    - `append` returns a future that is done when the entry is durable;
+    - `hand_in…` takes a waiter, which learns when the entry is durable or refused;
+    - `try_hand_in` does so too, but returns False where it must not be handed in yet;
+    - `note` has no waiter: the entry shares the next commit, and `health` reports its loss;
+    - `record…` blocks until the entry is durable; not for an event loop;
+    - `ensure…` records once what later entries name, and blocks while it is new.
+    """
 
     def __init__(
         self,
@@ -120,9 +130,9 @@ class Recorder:
         return self._ledger.health
 
     @property
-    def submitted_count(self) -> int:
-        """How many entries were handed in so far."""
-        return self._ledger.submitted_count
+    def received_count(self) -> int:
+        """How many entries the ledger has received so far."""
+        return self._ledger.received_count
 
     @property
     def settled_count(self) -> int:
@@ -139,10 +149,10 @@ class Recorder:
                 return
             if not any(each.entry.kind == kind for each in self._reader.with_id(name)):
                 # INVARIANT: no decision is handed in before its policy is durable.
-                self._ledger.append(make()).result()
+                self.record(make())
             self._snapshots.add(name)
 
-    def decide(
+    def hand_in_decision(
         self, names: Names, made: MadeDecision, aside: Aside, waiter: Waiter, linked: str = ""
     ) -> None:
         """Hand in a decision, and before it the policy it was made under if that is new."""
@@ -176,7 +186,7 @@ class Recorder:
         """Hand in an entry; `waiter` learns once it is durable."""
         self._ledger.hand_in(draft, waiter)
 
-    def decide_soon(self, policy_id: str, make: Callable[[], Draft], waiter: Waiter) -> bool:
+    def try_hand_in(self, policy_id: str, make: Callable[[], Draft], waiter: Waiter) -> bool:
         """Hand in a decision that is made with its group; False where its policy is new."""
         if policy_id not in self._snapshots:
             return False
@@ -184,12 +194,16 @@ class Recorder:
         return True
 
     def note(self, draft: Draft | Making) -> None:
-        """Hand in an entry without a waiter: it is durable a moment later."""
+        """Note an entry: it has no waiter, and is durable a moment later."""
         self._ledger.note(draft)
 
     def hand_in_text(self, text: str, waits: DurabilityWaiter) -> Sealed:
         """Seal a text and hand in what the home retains of it."""
         return self._content.hand_in(text, waits.expect)
+
+    def erase_texts(self, digests: Iterable[str]) -> int:
+        """Forget texts by their digests; return how many were kept until now."""
+        return self._content.erase(digests)
 
     def serve_loop(self, told: Callable[[], None], soon: Defer, alone: Callable[[], bool]) -> None:
         """Serve an event loop: tell it of durable groups, and let it say when one may begin.
@@ -213,18 +227,22 @@ class Recorder:
         self._ledger.listener = listener
 
     def append(self, draft: Draft) -> Future[Receipt]:
-        """Hand in an entry; it is durable when the future is done."""
+        """Append an entry; it is durable when the future is done."""
         return self._ledger.append(draft)
 
-    def append_under(self, lease: HeldLease, draft: Draft) -> Receipt:
-        """Append an entry that rests on a lease; durable when this returns.
+    def record(self, draft: Draft) -> Receipt:
+        """Record an entry: append it, and block until it is durable."""
+        return self.append(draft).result()
+
+    def record_under(self, lease: HeldLease, draft: Draft) -> Receipt:
+        """Record an entry that rests on a lease; durable when this returns.
 
         Raises `LeaseLost`, and has written nothing, where another has taken the lease meanwhile.
         """
         fence = lease.fence()
         if fence is None:
-            return self.append(draft).result()
-        return self._ledger.append_under(draft, fence)
+            return self.record(draft)
+        return self._ledger.record_under(draft, fence)
 
     def close(self) -> None:
         """Write and sign all pending entries, and release the chain."""

@@ -79,7 +79,8 @@ def decide_placement(policies: Policies, asked: PlacementFacts) -> PlacementRuli
 
 def decide_turn(policies: Policies, asked: PlacementFacts, facts: TurnFacts) -> Ruling:
     """Decide whether a turn may leave, then which model takes it."""
-    return decide_model(policies, decide_placement(policies, asked), facts)
+    placing = PlacementRuling(asked, *place(policies.placement, asked))
+    return decide_model(policies, placing, facts)
 
 
 def decide_model(policies: Policies, placing: PlacementRuling, facts: TurnFacts) -> Ruling:

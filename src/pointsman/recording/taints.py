@@ -13,9 +13,8 @@ from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH, SECOND, Instant
 from pointsman.kernel.record import Names
-from pointsman.placement.facts import Taint
+from pointsman.placement.facts import Taint, staying
 from pointsman.placement.policy import PlacementPolicy
-from pointsman.placement.rules.sensitivity import staying
 from pointsman.recording.ruling import PlacementRuling
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors

@@ -50,11 +50,23 @@ class EpochKeeper:
             if current:
                 if current != self._quick.epoch:
                     self._join(current)
-                return
+                if not self._is_ahead():
+                    return
+                self._quick.finish(current)
+                self._leave()
             self._build(beat)
         except RedisUnavailable:
             self._leave()
             raise
+
+    def _is_ahead(self) -> bool:
+        """Whether Redis has counted entries that the ledger does not have.
+
+        The sums of the ledger are folded first: so the database went back, as an older dump of it
+        does. Redis is asked first: a mark that grows meanwhile changes nothing.
+        """
+        counted, known = self._quick.marks(), self._durable.marks()
+        return any(mark > known.get(chain, 0) for chain, mark in counted.items())
 
     def _leave(self) -> None:
         self._quick.join("")

@@ -14,10 +14,10 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from pointsman.access.book import Spent, spent_in
 from pointsman.access.folding import Folding, OutcomeEntry
 from pointsman.access.holding_again import hold_again
 from pointsman.access.shared_budgets import SharedBudgets
-from pointsman.access.spent import Spent, spent_in
 from pointsman.errors import LedgerError, PointsmanError, RedisEvicts, RedisUnavailable
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft, Entry
@@ -250,6 +250,7 @@ class Replica:
             ),
             self._shared.lease_s,
         )
+        self._health.store_clock.compare(self._shared.state.now_us)
         if self._was_known and (is_new or not self._current_life()):
             self._was_freed = True
             self._life += 1
@@ -323,7 +324,7 @@ class Replica:
     def _record_lost_outcomes(self) -> None:
         """Record the ends of calls whose entries the ledger did not take."""
         overdue = self._budgets.overdue(Instant(self._clock.now() - LOST_AFTER))
-        known, submitted = self._missing, self._recorder.submitted_count
+        known, submitted = self._missing, self._recorder.received_count
         self._missing = {name: known.get(name, submitted) for name, _ in overdue}
         settled = self._recorder.settled_count
         for name, spent in overdue:
@@ -337,7 +338,7 @@ class Replica:
                 continue
             if not self._recorder.health.is_writable:
                 raise LedgerError("the ledger takes nothing now")
-            self._recorder.append(_lost_outcome_draft(name, spent, self._clock.now())).result()
+            self._recorder.record(_lost_outcome_draft(name, spent, self._clock.now()))
 
 
 def _awake_s() -> float:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.errors import PointsmanError
-from pointsman.kernel.instant import Clock
+from pointsman.kernel.instant import Clock, Instant
 from pointsman.recording.health import CREDENTIAL, LiveHealth
 from pointsman.replicas.shared_stores import SharedStores
 from pointsman.turns.registry.availability import AvailabilityState, Transition
@@ -42,8 +42,33 @@ class CallReport(Struct, frozen=True, omit_defaults=True):
 _READ = msgspec.json.Decoder(CallReport)
 
 
+class StoreClock:
+    """The store's time, by this machine's clock and how far that was seen to be ahead.
+
+    Outages are as long on every machine, whichever clock is wrong.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead_us = 0
+
+    def now(self) -> Instant:
+        """Return the store's present instant."""
+        return Instant(self._clock.now() - self._ahead_us)
+
+    def compare(self, store_time: Callable[[], int]) -> None:
+        """Measure how far the machine's clock is ahead of the store's."""
+        before = self._clock.now()
+        told = store_time()
+        self._ahead_us = (before + self._clock.now()) // 2 - told
+
+
 class SharedHealth(LiveHealth):
-    """The availability that all replicas share; safe to use from several threads."""
+    """The availability that all replicas share; safe to use from several threads.
+
+    Only the providers whose models are all local are each process's own: another host's
+    Ollama is another Ollama.
+    """
 
     def __init__(
         self,
@@ -52,8 +77,11 @@ class SharedHealth(LiveHealth):
         wake: Callable[[], None],
         thresholds: Thresholds = THRESHOLDS,
     ) -> None:
-        super().__init__(clock, process, thresholds)
+        self.store_clock = StoreClock(clock)
+        super().__init__(self.store_clock, process, thresholds)
         self._wake = wake
+        self.is_own: Callable[[str], bool] = lambda _provider: False
+        """Tells whether a provider is this host's own."""
         self._unsent: deque[bytes] = deque(maxlen=MOST_UNSENT)
         self.is_speaker = True
         """Whether this replica records outages that expire; one replica does for all."""
@@ -67,7 +95,11 @@ class SharedHealth(LiveHealth):
         """Return the scopes that one request at a time may try."""
         if not self._out and not self._known.trials:
             return ()
-        return tuple(scope for scope, state in self.now().items() if state == "half_open")
+        return tuple(
+            scope
+            for scope, state in self.now().items()
+            if state == "half_open" and not self.is_own(provider_of(scope))
+        )
 
     def clear(self, provider: str, model: str | None = None) -> tuple[Transition, ...]:
         """End an outage for all replicas; it counts here when it is read back."""
@@ -80,6 +112,8 @@ class SharedHealth(LiveHealth):
 
     def _end(self, event: CallEvent, models: Iterable[str]) -> tuple[Transition, ...]:
         """Publish a call's end to all replicas; it counts here when it is read back."""
+        if self.is_own(event.provider):
+            return super()._end(event, models)
         if matters(self._known, event):
             self._enqueue(CallReport(self._holder, event, tuple(models)))
         return ()
@@ -117,8 +151,9 @@ class SharedHealth(LiveHealth):
 
     def _tell(self, changes: tuple[Transition, ...]) -> None:
         # Every replica notices an outage that expires; one records it.
-        if self.is_speaker:
-            super()._tell(changes)
+        if not self.is_speaker:
+            changes = tuple(each for each in changes if self.is_own(each.payload.provider))
+        super()._tell(changes)
 
 
 class PolledHealth(SharedHealth):
@@ -139,6 +174,7 @@ class PolledHealth(SharedHealth):
         self._place = ""
         self.is_speaker = False
         with suppress(PointsmanError):
+            self.store_clock.compare(shared.state.now_us)
             self.is_speaker = not any(each.is_alive for each in shared.state.peers())
 
     def claim(self, model: str) -> bool:

@@ -8,7 +8,7 @@ never loses or decides an event twice.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -24,26 +24,24 @@ from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.record import Names
 from pointsman.recording.decision_recorder import DecisionRecorder
-from pointsman.sensors.entries import (
+from pointsman.sensors.event import (
     ALERT,
     DISABLED,
     FIRED,
     FIRED_FORM,
-    SensorNotice,
-    TargetRun,
-    dead_letter_draft,
-    fired_draft,
-    notice_draft,
-    target_run_draft,
-)
-from pointsman.sensors.event import (
     MILLISECOND,
     Observation,
     SensorEvent,
+    SensorNotice,
+    TargetRun,
+    dead_letter_draft,
     fire_time,
+    fired_draft,
     forget_old,
     is_duplicate,
+    notice_draft,
     passes,
+    target_run_draft,
 )
 from pointsman.sensors.sources import next_poll, read_source
 from pointsman.sensors.state import Pending, SensorState, SensorStates, TargetWork, to_stored
@@ -60,6 +58,10 @@ from pointsman.workflows.templates import fill
 from pointsman.workflows.workflow import WorkflowRunner, WorkflowText
 
 MOST_BACKOFF_MS = 3_600_000
+
+
+def _problem_lines(problems: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"`{name}`: {text}" for name, texts in problems.items() for text in texts]
 
 
 class TargetReport(Struct, frozen=True):
@@ -79,29 +81,38 @@ class SensorService:
     def __init__(
         self,
         home: Home,
-        desk: DecisionRecorder,
+        decision_recorder: DecisionRecorder,
         branching: Branching,
         sources: tuple[Clock, IdSource],
         settings: Callable[[], WorkflowSettings],
     ) -> None:
         self._home = home
-        self._desk = desk
+        self._decision_recorder = decision_recorder
         self._branching = branching
         self._clock, self._ids = sources
         self._settings = settings
-        self._runner = WorkflowRunner(home, desk, branching, sources)
+        self._runner = WorkflowRunner(home, decision_recorder, branching, sources)
         self.files = SensorFiles(home.path)
         self.states = SensorStates(home.path)
         self.on_report: Callable[[TargetReport], None] = lambda _report: None
         """Called with each result of an event."""
         self._busy: set[tuple[str, int, str]] = set()
         self._lock = threading.RLock()
+        self._unrunnable: frozenset[str] = frozenset()
 
-    def check(self) -> None:
-        """Raise where a sensor could not run what its decision chooses."""
-        problems = check_sensors(self.files.current().sensors, self._branching.in_force().decisions)
-        if problems:
-            raise InputError("; ".join(problems), where=SENSORS)
+    def check(self, names: Sequence[str] = ()) -> list[str]:
+        """Return the problems of sensors that cannot run what their decisions choose.
+
+        Such a sensor does not run, the others do. Raise where all that are meant, or one that is
+        named, cannot run.
+        """
+        sensors = self.files.current().sensors
+        meant = [each for each in sensors if not names or each.id in names]
+        problems = check_sensors(meant, self._branching.in_force().decisions)
+        self._unrunnable = frozenset(problems)
+        if problems and (names or len(problems) == len(meant)):
+            raise InputError("; ".join(_problem_lines(problems)), where=SENSORS)
+        return _problem_lines(problems)
 
     @property
     def home(self) -> Path:
@@ -154,6 +165,8 @@ class SensorService:
                 self._busy.discard(_key(item))
 
     def _is_active(self, sensor: Sensor) -> bool:
+        if sensor.id in self._unrunnable:
+            return False
         return sensor.enabled and self.states.load(sensor.id).status != "disabled"
 
     def _next_item(self, state: SensorState) -> TargetWork | None:
@@ -360,7 +373,7 @@ class SensorService:
         )
 
     def _append(self, draft: Draft) -> None:
-        self._desk.recorder().append(draft).result()
+        self._decision_recorder.recorder().record(draft)
 
     def _names(self, ref: str) -> Names:
         return Names(self._ids.new_id(), ref, self._clock.now())

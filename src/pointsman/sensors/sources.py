@@ -20,6 +20,7 @@ from pointsman.errors import InputError
 from pointsman.expressions.values import Value
 from pointsman.kernel.instant import EPOCH, SECOND, Instant, instant_text, read_instant
 from pointsman.sensors.event import MILLISECOND, Observation
+from pointsman.sensors.state import offers
 from pointsman.storage.place import Where
 from pointsman.storage.policies.cron import read_cron
 from pointsman.storage.policies.sensor_file import Sensor
@@ -55,6 +56,8 @@ def read_source(
             return _schedule(sensor, cursor, now)
         case "asset_materialized":
             return _assets(sensor, cursor, ledger, now)
+        case "manual":
+            return _offers(sensor, cursor, home)
     return SourceReading((), cursor)
 
 
@@ -63,6 +66,20 @@ def next_poll(sensor: Sensor, cursor: Value) -> Instant | None:
     if sensor.type != "schedule" or not isinstance(cursor, str):
         return None
     return _after(sensor, read_instant(cursor))
+
+
+def _offers(sensor: Sensor, cursor: Value, home: Path) -> SourceReading:
+    """Take the events that other processes left; a file goes once its taking is on record."""
+    taken = cursor if isinstance(cursor, list) else []
+    found: list[Observation] = []
+    names: list[Value] = []
+    for path in offers(home, sensor.id):
+        if path.name in taken:
+            path.unlink(missing_ok=True)
+            continue
+        found.append(Observation("manual", read_mapping(path.read_bytes())))
+        names.append(path.name)
+    return SourceReading(tuple(found), names or (None if cursor is None else []))
 
 
 def _files(sensor: Sensor, cursor: Value, home: Path) -> SourceReading:

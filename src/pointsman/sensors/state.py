@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -100,6 +101,11 @@ def to_stored(event: SensorEvent) -> StoredEvent:
     )
 
 
+def offers(home: Path, sensor_id: str) -> list[Path]:
+    """Return the events left for a sensor, in the order in which they came."""
+    return sorted((home / FOLDER / f"{sensor_id}.offers").glob("*.json"))
+
+
 class SensorStates:
     """The states of one home."""
 
@@ -121,3 +127,10 @@ class SensorStates:
         """Store the state of a sensor; the file is the old one or the new one, never half of it."""
         make_folder(self._folder)
         replace_file(self._folder / f"{sensor_id}.json", msgspec.json.encode(state))
+
+    def leave_offer(self, sensor_id: str, name: str, data: Mapping[str, Value]) -> None:
+        """Leave an event for the process that runs the sensors."""
+        folder = self._folder / f"{sensor_id}.offers"
+        make_folder(self._folder)
+        make_folder(folder)
+        replace_file(folder / f"{name}.json", canonical_json(dict(data)))

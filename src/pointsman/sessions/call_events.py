@@ -7,7 +7,7 @@ from pointsman.providers.messages import RedactedThinking, Thinking, ToolUse
 from pointsman.recording.ruling import Ruling
 from pointsman.sessions.effects import ModelReply
 from pointsman.sessions.events.calls import LlmCallCompleted, LlmCallFailed
-from pointsman.sessions.events.routing import PatternMatched
+from pointsman.sessions.events.session import PatternMatched
 from pointsman.sessions.message import MessageUsage, Metadata, Status, cost_text, routing_record
 from pointsman.turns.registry.models import provider_of
 

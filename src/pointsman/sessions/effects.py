@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
-from pointsman.access.spent import Spent
+from pointsman.access.book import Spent
 from pointsman.calls.flow import CallResult, Record, RecordPlacement, TurnLock
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import PlacementFacts

@@ -44,8 +44,9 @@ from pointsman.sessions.tool import (
     Scope,
     ToolDefinition,
     ToolOutcome,
+    input_problems,
+    unknown_tool,
 )
-from pointsman.sessions.validation import input_problems, unknown_tool
 
 CONFIRM_S: Final = 300
 CANCELLED: Final = "cancelled by the user"

@@ -36,8 +36,9 @@ from pointsman.sessions.call_events import (
 from pointsman.sessions.delegate_call import DELEGATE_TOOL
 from pointsman.sessions.effects import AskRoute, CallModel, ModelReply, Steps
 from pointsman.sessions.events.calls import LlmCallStarted
-from pointsman.sessions.events.routing import PatternOverrideDismissed, RouteOverridden
 from pointsman.sessions.events.session import (
+    PatternOverrideDismissed,
+    RouteOverridden,
     TurnCancelled,
     TurnStarted,
     TurnStop,
@@ -332,7 +333,7 @@ class _TurnFlow:
     def _request(self, model: str) -> ModelRequest:
         turn = self.turn
         known = turn.policies.turns.models.get(model)
-        sees = known is not None and known.capabilities.supports_images
+        sees = known is not None and known.capabilities.supports_images is not False
         system = turn.system(model)
         tools = tuple(
             ToolSpec(each.name, each.description, each.input_schema)
@@ -340,7 +341,6 @@ class _TurnFlow:
         )
         left = self._tokens_left()
         most = None if known is None else known.capabilities.max_output_tokens
-        asked = [each for each in (left, most) if each is not None]
         past = turn.history.transcript_for(TranscriptStyle(sees, self._can_delegate(model)))
         return ModelRequest(
             messages=(*past.open, *past.to_messages(self.messages)),
@@ -348,8 +348,8 @@ class _TurnFlow:
             system=(Text(system),) if system else (),
             tools=tools,
             output=turn.output,
-            max_output_tokens=min(asked) if asked else None,
-            is_stream=known is None or known.capabilities.supports_streaming,
+            max_output_tokens=left if left is None or most is None else min(left, most),
+            is_stream=known is None or known.capabilities.supports_streaming is not False,
         )
 
     def _end(self, ended: FlowEnd) -> Steps[TurnEnd]:

@@ -56,6 +56,8 @@ _AWS_NAME = re.compile(r"aws|secret[_\-]?access[_\-]?key", re.IGNORECASE)
 _AWS_VALUE = re.compile(r"[A-Za-z0-9/+]{40}")
 
 _URL = r"\b[A-Za-z][A-Za-z0-9+.\-]*://[^\s/?#:@\"'<>]*:[^\s/@\"'<>]+@[A-Za-z0-9.\-\[\]_]+"
+PATTERNS = (_NAME, _URL)
+"""Without a match of one of these, the finders below find nothing; so in the other modules."""
 _NOTHING = ("", "")
 _A_PASSWORD = ("password_assignment", "a value beside a word for passwords")
 _A_KEY = ("generic_secret", "a varied value beside a word for keys")

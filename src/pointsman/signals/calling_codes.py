@@ -83,7 +83,7 @@ LENGTHS: dict[str, tuple[int, int]] = {
 
 
 def calling_code(digits: str) -> str | None:
-    """Return the calling code that digits start with, when what follows has a fitting length."""
+    """Return the calling code that digits start with, if a number of fitting length follows."""
     for length in (1, 2, 3):
         fewest, most = LENGTHS.get(digits[:length], (1, 0))
         # A trunk zero in brackets, as in +49 (0)30, is written but not dialled.

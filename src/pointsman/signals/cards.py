@@ -31,6 +31,7 @@ _BY_FIRST_DIGIT = {
 }
 
 _IBAN_START = r"\b[A-Za-z]{2}\d{2}[ -]?[A-Za-z0-9]{4}"
+PATTERNS = (_IBAN_START,)
 _LONGEST_WRITTEN = 48
 _IBAN_LENGTHS = {
     country: length

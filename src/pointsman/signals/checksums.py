@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DNI_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
+_PPS_LETTERS = "WABCDEFGHIJKLMNOPQRSTUV"
+_CURP_SIGNS = "0123456789ABCDEFGHIJKLMN\u00d1OPQRSTUVWXYZ"
 _HETU_LETTERS = "0123456789ABCDEFHJKLMNPRSTUVWXY"
 _RESIDENT_ENDS = "10X98765432"
 _RESIDENT_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
@@ -137,6 +139,58 @@ def cpf(digits: str) -> bool:
 def resident_id(number: str) -> bool:
     """Check a Chinese resident identity number."""
     return _RESIDENT_ENDS[weighted_sum(number[:17], _RESIDENT_WEIGHTS) % 11] == number[17]
+
+
+def fodselsnummer(digits: str) -> bool:
+    """Check both check digits of a Norwegian national number."""
+    first = -weighted_sum(digits[:9], (3, 7, 6, 1, 8, 9, 4, 5, 2)) % 11
+    second = -weighted_sum(digits[:10], (5, 4, 3, 2, 7, 6, 5, 4, 3, 2)) % 11
+    return digits[9:] == f"{first}{second}"
+
+
+def ahv(digits: str) -> bool:
+    """Check a Swiss insurance number, which is an EAN-13."""
+    return weighted_sum(digits, (1, 3) * 6 + (1,)) % 10 == 0
+
+
+def svnr(digits: str) -> bool:
+    """Check an Austrian insurance number; its fourth digit is the check."""
+    return weighted_sum(digits, (3, 7, 9, 0, 5, 8, 4, 2, 1, 6)) % 11 == int(digits[3])
+
+
+def nif(digits: str) -> bool:
+    """Check a Portuguese tax number."""
+    return -weighted_sum(digits[:8], range(9, 1, -1)) % 11 % 10 == int(digits[8])
+
+
+def tfn(digits: str) -> bool:
+    """Check an Australian tax file number."""
+    return weighted_sum(digits, (1, 4, 3, 7, 5, 8, 6, 9, 10)) % 11 == 0
+
+
+def rrn(digits: str) -> bool:
+    """Check a South Korean resident registration number."""
+    total = weighted_sum(digits[:12], (2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5))
+    return (11 - total % 11) % 10 == int(digits[12])
+
+
+def pps(number: str) -> bool:
+    """Check an Irish PPS number: seven digits, a check letter, and perhaps another letter."""
+    extra = ord(number[8]) - ord("A") + 1 if number[8:] and number[8] != "W" else 0
+    return _PPS_LETTERS[(weighted_sum(number[:7], range(8, 1, -1)) + 9 * extra) % 23] == number[7]
+
+
+def curp(number: str) -> bool:
+    """Check a Mexican CURP."""
+    total = sum(_CURP_SIGNS.index(char) * (18 - place) for place, char in enumerate(number[:17]))
+    return -total % 10 == int(number[17])
+
+
+def routing_number(digits: str) -> bool:
+    """Check the routing number of an American bank."""
+    if len(digits) != 9 or not digits.strip("0"):
+        return False
+    return weighted_sum(digits, (3, 7, 1) * 3) % 10 == 0
 
 
 def crc_base62(body: str) -> bool:

@@ -68,6 +68,7 @@ _NAMED = (
     r"|\b(?:call|ring|text|dial|reach|bel)(?: (?:me|us|him|her|them))?(?: (?:at|on))?)"
     r"[.:#]{0,2}[\"']?[ \t=:]{0,3}[\"'(]{0,2}\d(?:[ .\-/()]{0,2}\d){6,13}"
 )
+PATTERNS = (_INTERNATIONAL, _UNMARKED, _NAMED)
 _FEWEST_DIGITS = 7
 _NUMBER = re.compile(r"\(?[0-9]")
 _DATE = re.compile(

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pointsman.kernel.text import ascii_lower
+from pointsman.kernel.columns import ascii_lower
 from pointsman.turns.learning.evidence_arrays import normal_row
 from pointsman.turns.learning.evidence_look import TOKENS
 from pointsman.turns.learning.fingerprint import (

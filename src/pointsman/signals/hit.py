@@ -6,11 +6,11 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-Group = Literal["pii", "secret"]
+Group = Literal["pii", "secret", "medical"]
 
 
 class Hit(Struct, frozen=True, forbid_unknown_fields=True):
-    """What was found; `start` and `end` count characters, `reason` never quotes the text."""
+    """One finding; `start` and `end` count characters, `reason` never quotes the text."""
 
     kind: str
     group: Group

@@ -12,6 +12,9 @@ from pointsman.signals import checksums
 Reason = str | None
 
 
+_NO_NINO = frozenset(("BG", "GB", "KN", "NK", "NT", "TN", "ZZ"))
+
+
 def _is_day(month: int, day: int) -> bool:
     return 1 <= month <= 12 and 1 <= day <= 31
 
@@ -126,3 +129,83 @@ def ssn(number: str) -> Reason:
 def codice_fiscale(number: str) -> Reason:
     """Italian tax code."""
     return _holds(number, checksums.codice_fiscale, "16 characters, control letter fits them")
+
+
+def nino(number: str) -> Reason:
+    """British national insurance number: no check digit, but letters that are never issued."""
+    first, second = number[0], number[1]
+    # The tax office itself writes QQ in examples.
+    is_issued = first not in "DFIQUV" and second not in "DFIOQUV" and number[:2] not in _NO_NINO
+    if not (is_issued or number[:2] == "QQ") or number[8] not in "ABCD":
+        return None
+    if len(set(number[2:8])) == 1:
+        return None
+    return "2 letters of an issued prefix, 6 digits and a letter from A to D"
+
+
+def uk_driver(number: str) -> Reason:
+    """Driver number of Great Britain: surname, date of birth and initials, padded with nines."""
+    month, day = int(number[6:8]), int(number[8:10])
+    if not _is_day(month - 50 if month > 50 else month, day) or not number[13].isdigit():
+        return None
+    return "a surname, a date of birth and initials, as a driver number has them"
+
+
+def pps(number: str) -> Reason:
+    """Irish personal public service number."""
+    return _holds(number, checksums.pps, "7 digits and a check letter that fits them")
+
+
+def cpr(number: str) -> Reason:
+    """Danish personal number: since 2007 without a check digit."""
+    if not _is_day(int(number[2:4]), int(number[:2])) or len(set(number)) <= 2:
+        return None
+    return "a date of birth and 4 digits, by name"
+
+
+def fodselsnummer(number: str) -> Reason:
+    """Norwegian national number; a D number adds 4 to the first digit."""
+    day = int(number[:2])
+    if not _is_day(int(number[2:4]), day - 40 if day > 40 else day):
+        return None
+    return _holds(number, checksums.fodselsnummer, "11 digits with a date, both check digits hold")
+
+
+def ahv(number: str) -> Reason:
+    """Swiss insurance number."""
+    if not number.startswith("756"):
+        return None
+    return _holds(number, checksums.ahv, "13 digits that start with 756, check digit holds")
+
+
+def svnr(number: str) -> Reason:
+    """Austrian insurance number; some months of birth are beyond 12."""
+    if number[0] == "0" or not 1 <= int(number[4:6]) <= 31 or not 1 <= int(number[6:8]) <= 15:
+        return None
+    return _holds(number, checksums.svnr, "10 digits by name, with a date, check digit holds")
+
+
+def nif(number: str) -> Reason:
+    """Portuguese tax number of a person."""
+    if number[0] not in "123":
+        return None
+    return _holds(number, checksums.nif, "9 digits by name, check digit holds")
+
+
+def tfn(number: str) -> Reason:
+    """Australian tax file number."""
+    return _holds(number, checksums.tfn, "9 digits by name, check digit holds")
+
+
+def rrn(number: str) -> Reason:
+    """South Korean resident registration number."""
+    if not _is_day(int(number[2:4]), int(number[4:6])) or number[6] not in "12345678":
+        return None
+    return _holds(number, checksums.rrn, "a date of birth and 7 digits, check digit holds")
+
+
+def curp(number: str) -> Reason:
+    """Mexican CURP."""
+    if not _is_day(int(number[6:8]), int(number[8:10])) or number[10] not in "HMX":
+        return None
+    return _holds(number, checksums.curp, "letters, a date and a place, check digit holds")

@@ -15,7 +15,7 @@ from pointsman.signals.variety import is_placeholder, is_varied
 
 
 class Issued(NamedTuple):
-    """A kind of token: how it starts, what follows, and the check that holds for what follows."""
+    """A kind of token: its start, the characters behind it, and the check that holds for them."""
 
     kind: str
     start: str
@@ -28,8 +28,52 @@ _TOKENS = (
     Issued(
         "aws_access_key",
         r"(?:AKIA|ASIA|ABIA|ACCA)",
-        r"[A-Z2-7]{16}",
-        "AWS prefix and 16 base32 characters",
+        r"[A-Z0-9]{16}",
+        "AWS prefix and 16 characters",
+        # Also the one of Amazon's own pages: a key is stored and sent like any other.
+        lambda body: is_varied(body, 5),
+    ),
+    Issued(
+        "google_oauth_secret",
+        r"(?:GOCSPX-|ya29\.)",
+        r"[A-Za-z0-9_\-]{28,}",
+        "Google prefix and a body of at least 28 characters",
+    ),
+    Issued(
+        "digitalocean_token",
+        r"do[opr]_v1_",
+        r"[0-9a-f]{64}",
+        "DigitalOcean prefix and 64 hexadecimal digits",
+    ),
+    Issued(
+        "alibaba_access_key",
+        r"LTAI",
+        r"[A-Za-z0-9]{12,20}",
+        "Alibaba prefix and 12 to 20 characters",
+    ),
+    Issued(
+        "tencent_secret_id",
+        r"AKID",
+        r"[A-Za-z0-9]{32}",
+        "Tencent prefix and 32 characters",
+    ),
+    Issued(
+        "databricks_token",
+        r"dapi",
+        r"[0-9a-f]{32}(?:-[0-9])?",
+        "Databricks prefix and 32 hexadecimal digits",
+    ),
+    Issued(
+        "vault_token",
+        r"hv[sbr]\.",
+        r"[A-Za-z0-9_\-]{24,}",
+        "Vault prefix and a body of at least 24 characters",
+    ),
+    Issued(
+        "cloudflare_key",
+        r"v1\.0-",
+        r"[0-9a-f]{24}-[0-9a-f]{146}",
+        "Cloudflare prefix and hexadecimal digits of its lengths",
     ),
     Issued(
         "github_token",
@@ -132,6 +176,8 @@ _READERS = tuple((each, re.compile(f"({each.start})({each.body})")) for each in 
 _LONGEST_TOKEN = 512
 _LEAST_HALF_BITS = 5
 
+# No prefix: the three characters before the sign are random.
+_AZURE_FORM = r"\b[A-Za-z0-9_~.\-]{3}[78]Q~[A-Za-z0-9_~.\-]{31,34}"
 _TELEGRAM = r"\b(?:bot)?\d{8,10}:AA[A-Za-z0-9_\-]{33}"
 _WEBHOOK = (
     r"https://hooks\.slack\.com/(?:services/T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]+"
@@ -139,6 +185,7 @@ _WEBHOOK = (
 )
 _JWT = r"\beyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]*"
 _KEY_BLOCK = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-[23]:"
+PATTERNS = (_CANDIDATE, _TELEGRAM, _WEBHOOK, _JWT, _KEY_BLOCK, _AZURE_FORM)
 _KEY_END = re.compile(rb"-----END [A-Z0-9 ]{0,24}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_BODY = re.compile(r"(?:\s|\\+[nr]|[A-Za-z-]+: [^\r\n\\]*|[\"'+>|])*[A-Za-z0-9+/=]{16,}")
 
@@ -150,6 +197,7 @@ def issued_secrets(text: Scanned) -> Iterator[Found]:
     yield from _webhooks(text)
     yield from _jwts(text)
     yield from _key_blocks(text)
+    yield from _azure_secrets(text)
 
 
 def _tokens(text: Scanned) -> Iterator[Found]:
@@ -213,3 +261,10 @@ def _key_blocks(text: Scanned) -> Iterator[Found]:
         last = _KEY_END.search(text.data, end)
         done = len(text.data) if last is None else last.end()
         yield Found("private_key", start, done, "the first line of a private key, then its body")
+
+
+def _azure_secrets(text: Scanned) -> Iterator[Found]:
+    for start, end in text.spans(_AZURE_FORM):
+        if is_varied(text.piece(start, end), _LEAST_HALF_BITS):
+            reason = "the sign of an Azure client secret among characters of its number"
+            yield Found("azure_client_secret", start, end, reason)

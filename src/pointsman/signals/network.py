@@ -13,6 +13,7 @@ from pointsman.signals.scanned import Scanned
 
 _VERSION_4 = r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b"
 _VERSION_6 = r"\b[23FfDd][0-9A-Fa-f]{3}:[0-9A-Fa-f:]*[0-9A-Fa-f:]"
+PATTERNS = (_VERSION_4, _VERSION_6)
 _RELEASE_WORDS = frozenset(
     (
         *(

@@ -12,8 +12,52 @@ from typing import NamedTuple
 from pointsman.signals import identity
 from pointsman.signals.cards import card_reason
 from pointsman.signals.hit import Found
-from pointsman.signals.labels import is_labelled
 from pointsman.signals.scanned import Scanned
+
+BEFORE = 48
+AFTER = 20
+
+_WORDS = {
+    "payment_card": r"card|karte|carte|carta|tarjeta|kreditkarte|visa|mastercard|amex|pan",
+    "de_steuer_id": r"steuer.?id\w*|steuerliche|identifikationsnummer|idnr|tin|tax.?id",
+    "fr_nir": r"nir|s\wcurit\w\w? sociale|s\xc3\xa9curit\xc3\xa9|insee|n\xc2\xb0 ss"
+    r"|num\S{1,3}ro de s",
+    "es_dni": r"dni|nie|nif|documento",
+    "nl_bsn": r"bsn|burgerservicenummer|sofi.?nummer|citizen service",
+    "be_rijksregister": r"rijksregister\w*|registre national|niss|insz|national register",
+    "pl_pesel": r"pesel",
+    "se_personnummer": r"personnummer|personnr|pnr|samordningsnummer",
+    "fi_hetu": r"hetu|henkil\S{1,3}tunnus|personbeteckning",
+    "uk_nhs": r"nhs|national health",
+    "br_cpf": r"cpf",
+    "in_aadhaar": r"aadh?a?ar|uidai|uid n",
+    "ca_sin": r"sin|nas|social insurance|assurance sociale",
+    "cn_resident_id": r"resident|shenfenzheng|identity card|id card"
+    r"|\xe8\xba\xab\xe4\xbb\xbd\xe8\xaf\x81",
+    "uk_nino": r"national insurance|nino|ni n\w+|ni#|insurance number",
+    "driving_licence": r"driv\w+|dvla|licen[cs]e",
+    "ie_pps": r"ppsn?|personal public service",
+    "dk_cpr": r"cpr|personnummer|cpr-nummer",
+    "no_fodselsnummer": r"f\S{1,2}dselsnummer\w*|fodselsnummer|fnr|personnummer|d-nummer",
+    "ch_ahv": r"ahv\S*|avs|oasi",
+    "at_svnr": r"svnr|sv-nr|sozialversicherungs\w*|versicherungsnummer",
+    "pt_nif": r"nif|contribuinte|n\S{1,2}mero fiscal",
+    "au_tfn": r"tfn|tax file",
+    "mx_curp": r"curp",
+    "kr_rrn": r"rrn|resident registration|\xec\xa3\xbc\xeb\xaf\xbc",
+    "us_ssn": r"ssn|social security|social.?sec\w*|soc\. sec",
+}
+_LABELS = {
+    kind: re.compile(rf"(?<![a-z])(?:{words})(?![a-z])", re.IGNORECASE)
+    for kind, words in _WORDS.items()
+}
+
+
+def is_labelled(text: Scanned, kind: str, start: int, end: int) -> bool:
+    """Say whether a word of the kind stands close before a place, or right after it."""
+    label = _LABELS[kind]
+    return bool(label.search(text.before(start, BEFORE)) or label.search(text.after(end, AFTER)))
+
 
 Judge = Callable[[str], str | None]
 
@@ -73,6 +117,22 @@ _SPELLINGS = (
     Written("in_aadhaar", identity.aadhaar, "#### #### ####|####-####-####", "############"),
     Written("ca_sin", identity.sin, "###-###-###", "#########|### ### ###"),
     Written("cn_resident_id", identity.resident_id, "##################|#################A"),
+    Written("uk_nino", identity.nino, "AA######A|AA ## ## ## A|AA-##-##-##-A"),
+    Written(
+        "driving_licence",
+        identity.uk_driver,
+        "AAAAA######AA#AA|AAAA#######AA#AA|AAA########AA#AA|AA#########AA#AA"
+        "|AAAAA######A##AA|AAAA#######A##AA|AAA########A##AA",
+    ),
+    Written("ie_pps", identity.pps, "#######AA", "#######A"),
+    Written("dk_cpr", identity.cpr, "", "######-####|##########|###### ####"),
+    Written("no_fodselsnummer", identity.fodselsnummer, "###### #####", "###########"),
+    Written("ch_ahv", identity.ahv, "###.####.####.##|### #### #### ##", "#############"),
+    Written("at_svnr", identity.svnr, "", "#### ######|##########|####-######"),
+    Written("pt_nif", identity.nif, "", "#########|### ### ###"),
+    Written("au_tfn", identity.tfn, "", "#########|### ### ###|###-###-###"),
+    Written("kr_rrn", identity.rrn, "######-#######", "#############"),
+    Written("mx_curp", identity.curp, "AAAA######AAAAAA##|AAAA######AAAAAAA#"),
     Written("us_ssn", identity.ssn, "###-##-####", "### ## ####|#########|###.##.####"),
 )
 
@@ -116,6 +176,8 @@ _CODICE_FISCALE = (
     r"\b[A-Za-z]{6}[0-9L-NP-Vl-np-v]{2}[A-EHLMPR-Ta-ehlmpr-t][0-9L-NP-Vl-np-v]{2}"
     r"[A-Za-z][0-9L-NP-Vl-np-v]{3}[A-Za-z]\b"
 )
+
+PATTERNS = (_NUMBER, _CODICE_FISCALE)
 
 
 def numbers(text: Scanned) -> Iterator[Found]:

@@ -46,6 +46,7 @@ _SOUTHERN = (
 )
 _ARTICLES = frozenset(("Der ", "Die ", "Das ", "Den ", "Dem ", "Des ", "Ein ", "Het "))
 _ADDRESS = "|".join((_FRENCH, _ENGLISH, _SOUTHERN, _GERMAN, _JOINED))
+PATTERNS = (_ADDRESS,)
 
 
 def postal_addresses(text: Scanned) -> Iterator[Found]:

@@ -13,7 +13,7 @@ from pointsman.signals.kinds import KINDS
 MOST_DIGITS = 4
 LONGEST_WORD = 24
 MOST_ROUNDS = 4
-"""What was replaced may have hidden what stands beside it; two rounds are enough for most texts."""
+"""A replaced hit may have hidden one beside it; two rounds are enough for most texts."""
 
 _MARK = r"\[(?:address|number|long|" + "|".join(kind.name for kind in KINDS) + r")\]"
 _WORD = re.compile(rf"{_MARK}|(?:[^\s\[]|(?!{_MARK})\[)+")

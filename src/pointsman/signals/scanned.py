@@ -11,13 +11,13 @@ from functools import cache
 
 import re2
 
-# Each stands for one ASCII character, one for one, so offsets stay: numbers pasted from a PDF or a
-# web page hold no-break blanks and other dashes.
-_STAND_INS = (
-    *(("\u00a0", " "), ("\u2007", " "), ("\u2009", " "), ("\u202f", " "), ("\u3000", " ")),
-    *(("\u2010", "-"), ("\u2011", "-"), ("\u2012", "-"), ("\u2013", "-"), ("\u2212", "-")),
-    *(("\uff20", "@"), ("\uff0b", "+"), ("\uff0e", ".")),
-    *((chr(0xFF10 + digit), str(digit)) for digit in range(10)),
+from pointsman.signals.normalised import (
+    HIDING,
+    MIXED,
+    Normalised,
+    plain_blanks,
+    unmask,
+    without_hiding,
 )
 
 _CONTINUED = bytes(range(0x80, 0xC0))
@@ -35,22 +35,27 @@ def _compile(source: str) -> re2._Regexp:
 class Scanned:
     """The bytes of a text, and what stands around a place in them."""
 
-    __slots__ = ("data",)
+    __slots__ = ("_normalised", "data")
 
     def __init__(self, text: str) -> None:
+        self._normalised: Normalised | None = None
         if text.isascii():
             self.data = text.encode()
             return
-        for other, plain in _STAND_INS:
-            text = text.replace(other, plain)
+        text = plain_blanks(text)
         # Half of a surrogate pair becomes "?": one character still, and nothing matches it.
+        self.data = text.encode("utf-8", "replace")
+        if self.first(f"{HIDING}|{MIXED}", 0) is None:
+            return
+        self._normalised = without_hiding(text)
+        text = unmask(self._normalised.text)
         self.data = text.encode("utf-8", "replace")
 
     def spans(self, source: str) -> Iterator[tuple[int, int]]:
         """Return where a pattern matches, without overlaps.
 
         INVARIANT: no pattern may look far past the end of its match, or many matches would make
-        the time quadratic; what follows a match is looked at in a slice of fixed size.
+        the time quadratic; the text behind a match is looked at in a slice of fixed size.
         """
         for match in _compile(source).finditer(self.data):
             yield match.span()
@@ -59,6 +64,10 @@ class Scanned:
         """Return where a pattern matches first at or after a place."""
         match = _compile(source).search(self.data, start)
         return None if match is None else match.span()
+
+    def holds(self, source: str, start: int, end: int) -> bool:
+        """Say whether a pattern matches within a slice."""
+        return _compile(source).search(self.data[max(start, 0) : end]) is not None
 
     def piece(self, start: int, end: int) -> str:
         """Return a slice, one character a byte."""
@@ -73,9 +82,11 @@ class Scanned:
         return self.piece(place, place + count)
 
     def characters(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Turn ascending spans of bytes into spans of characters."""
-        if self.data.isascii():
-            return spans
+        """Turn ascending spans of bytes into spans of the characters of the text as given."""
+        found = spans if self.data.isascii() else self._count_characters(spans)
+        return found if self._normalised is None else self._normalised.places(found)
+
+    def _count_characters(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         found, seen, counted = [], 0, 0
         for start, end in spans:
             # A pattern may end inside a character: the whole of it belongs to the hit.

@@ -1,6 +1,6 @@
 """Token counts: a model's own vocabulary where it is known, else one for all, which estimates.
 
-The name of the vocabulary stands in the facts, so that a count can be read for what it is.
+The name of the vocabulary stands in the facts, so that an estimate can be told from a count.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import splintr
 
-from pointsman.kernel.text import ascii_lower
+from pointsman.kernel.columns import ascii_lower
 
 TOKENIZER = "o200k_base"
 

@@ -1,4 +1,4 @@
-"""What is kept of values that last: a field with personal data or a secret goes by its digest.
+"""Values fit to be kept: a field with personal data or a secret goes by its digest.
 
 A field is replaced whole, by its kind and an HMAC of it under the home's key and the job's seed
 (companion §4.5): two records of one job can be compared, and their content cannot be guessed.
@@ -23,7 +23,7 @@ _DOMAIN = b"pointsman/withheld/1\0"
 
 
 class Withheld(Struct, frozen=True):
-    """A value as it may be kept, and what was found in it."""
+    """A value as it may be kept, and the hits in it."""
 
     value: Json
     found: tuple[SensitiveFinding, ...]

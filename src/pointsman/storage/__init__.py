@@ -1,1 +1,1 @@
-"""Where things are kept. Stores what it is given: ids and instants are made elsewhere."""
+"""Keeps everything on disk or on a server, as given: callers make the ids and instants."""

@@ -73,17 +73,17 @@ class Connection(Protocol):
         ...
 
     def scrub(self) -> None:
-        """Remove what was overwritten also from where the database may still have it."""
+        """Wipe overwritten values from freed pages and from the log, too."""
         ...
 
     def tend(self, pages: int) -> None:
-        """Write back what was logged, once it is so many pages; called after commits."""
+        """Write the log back once it has so many pages; called after commits."""
         ...
 
     def damage(self) -> str:
-        """Return the database's own complaint about what it holds, or nothing."""
+        """Return the database's own complaint about its pages; empty where they are sound."""
         ...
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
         ...

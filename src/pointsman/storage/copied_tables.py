@@ -1,4 +1,4 @@
-"""What a home keeps besides its ledger, table by table: what a copy takes and what it leaves."""
+"""The tables of a home besides its ledger: those that a copy takes, and those it leaves out."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ _LOCAL: Final = "made again on each machine"
 LEFT_OUT: Final = {
     "spend.spent": _FOLDED,
     "spend.batches": "which of a writer's calls are in the sums: they are folded anew",
-    "spend.closing": "whether the sums are whole: they are folded anew",
+    "spend.accounts": "counted from the sums when a budget is first checked",
+    "spend.holds": _LIVING,
+    "spend.buckets": "what keys may still ask for in this minute",
     "shared.marks": _FOLDED,
     "shared.accounts": "counted from the sums when a budget is first checked",
     "shared.holds": _LIVING,
@@ -143,7 +145,7 @@ LEFT_OUT: Final = {
     "turns": _LOCAL,
     "decision-cache": _LOCAL,
 }
-"""What is not copied, and why: tables, and whole stores."""
+"""Tables and whole stores that a copy leaves out, each with the reason."""
 
 
 def places() -> Iterator[str]:

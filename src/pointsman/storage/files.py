@@ -62,6 +62,16 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def read_if_there(path: Path, start: int = 0) -> bytes:
+    """Read a file from a place on; nothing if there is none, an error if it is out of reach."""
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
 def write_at(path: Path, data: bytes, at: int, *, durable: bool) -> None:
     """Write data at a position, cutting what stands behind it; on failure, leave nothing there."""
     descriptor, is_new = _open_file(path)
@@ -95,7 +105,7 @@ def _truncate(descriptor: int, size: int, *, durable: bool) -> None:
     if before != size:
         os.ftruncate(descriptor, size)
     if durable and before > size:
-        # Synced apart, or a power cut could leave a mix of what stood here and what comes.
+        # Synced apart, or a power cut could leave a mix of the old bytes and the new.
         os.fsync(descriptor)
 
 

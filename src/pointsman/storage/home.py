@@ -2,29 +2,39 @@
 
 identity.json   ledger id and public keys          pointsman.yaml, routing.yaml, …
 keys/           the secret halves, 0600            last-good/     valid versions of these files
-ledger.db       what was decided                   content.db     message text, erasable
+ledger.db       the entries of the chains          content.db     message text, erasable
 checkpoints/    signed, outside the database       leases/        who writes which chain
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import stat
+from copy import copy
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from pointsman.errors import HomeError
+from pointsman.errors import ForeignKey, HomeError
 from pointsman.kernel.signing import SigningKey, VerifyKey
 from pointsman.storage.files import FILE_MODE, make_folder, write_new
-from pointsman.storage.place import Place, Store
+from pointsman.storage.place import Store, StorePlace
 from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.store_url import chosen_store
+from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.stores.tenant_reader import TenantReader
 from pointsman.storage.writer.chain_rows import HeldLease, LeasedLedger
 from pointsman.storage.writer.checkpoints import Checkpoints
 
+DEFAULT_HOME = "~/.pointsman"
 OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def home_path(given: str | None = None) -> Path:
+    """Return the home folder: the one given, else POINTSMAN_HOME, else ~/.pointsman."""
+    return Path(given or os.environ.get("POINTSMAN_HOME") or DEFAULT_HOME).expanduser().absolute()
 
 
 class Identity(Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,13 +47,16 @@ class Identity(Struct, frozen=True, forbid_unknown_fields=True):
 class Home:
     """An opened home folder."""
 
+    tenant: str | None = None
+    """Whose decisions a reader finds; None for those of all."""
+
     def __init__(self, path: Path, store: Store | None = None) -> None:
         self.path = path
         self.store: Store = store or SqliteFolder(path)
         self.identity = _read_identity(path / "identity.json")
         self.keys = [VerifyKey(bytes.fromhex(public)) for public in self.identity.keys]
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> StorePlace:
         """Where a store is kept, by its name."""
         return self.store.place(name)
 
@@ -57,26 +70,40 @@ class Home:
 
     @property
     def notes(self) -> Checkpoints:
-        """What was signed about the ledger's chains."""
+        """Return the signed checkpoints of the ledger's chains."""
         return self.store.checkpoints()
 
     @property
-    def database(self) -> Place:
+    def database(self) -> StorePlace:
         """Where decisions are recorded."""
         return self.store.place("ledger")
 
+    def seen_by(self, tenant: str | None) -> Home:
+        """Return the same home, but its readers find the decisions of one tenant; None for all."""
+        if tenant is None:
+            return self
+        seen = copy(self)
+        seen.tenant = tenant
+        return seen
+
+    def reader(self) -> LedgerReader:
+        """Open a reader of the ledger; one bound to a tenant reads that tenant's entries."""
+        if self.tenant is None:
+            return LedgerReader(self.database)
+        return TenantReader(self.database, self.tenant)
+
     @property
-    def content(self) -> Place:
+    def content(self) -> StorePlace:
         """Where message text is kept."""
         return self.store.place("content")
 
     @property
-    def patterns(self) -> Place:
+    def patterns(self) -> StorePlace:
         """Where outcomes of similar turns are kept."""
         return self.store.place("patterns")
 
     @property
-    def sessions(self) -> Place:
+    def sessions(self) -> StorePlace:
         """Where pins and turns that wait for a tool are kept."""
         return self.store.place("sessions")
 
@@ -99,8 +126,7 @@ class Home:
         """Read the key that signs; it must be the newest public one."""
         key = SigningKey(_read_secret(self.path / "keys" / "signing"))
         if key.id != self.keys[-1].id:
-            raise HomeError(
-                "the signing key is not the one this home is known by",
+            raise ForeignKey(
                 where=str(self.path / "keys" / "signing"),
                 hint="put back the key that belongs to identity.json",
             )

@@ -12,7 +12,7 @@ from pointsman.storage.writer.chain_rows import HeldLease, LeasedLedger
 from pointsman.storage.writer.checkpoints import Checkpoints
 
 
-class Place(Protocol):
+class StorePlace(Protocol):
     """Where one store lives. As text it can be shown: it never holds a password."""
 
     @property
@@ -36,7 +36,7 @@ class Place(Protocol):
         ...
 
     def lasting(self, schema: str, *, sync: str = "FULL", is_lean: bool = False) -> Connection:
-        """Open for writing for as long as a process runs: what is lost is opened anew."""
+        """Open for writing for as long as a process runs: a lost connection is opened anew."""
         ...
 
     def reading(self) -> Connection:
@@ -51,7 +51,7 @@ class Place(Protocol):
 class Store(Protocol):
     """Everything a home keeps in databases: the places of one folder, or of one server."""
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> StorePlace:
         """Return the place of a store by its name, like `ledger` or `spend`."""
         ...
 
@@ -60,7 +60,7 @@ class Store(Protocol):
         ...
 
     def examine(self) -> Iterator[tuple[str, str]]:
-        """Tell what is worth knowing about it, each with what to do about it, if anything."""
+        """Return remarks on the database, each with a next step where there is one."""
         ...
 
     def ledger(self, writer: str) -> LeasedLedger:
@@ -76,5 +76,5 @@ class Store(Protocol):
         ...
 
 
-Where = Place | Path
+Where = StorePlace | Path
 """A place, or the path of a SQLite file."""

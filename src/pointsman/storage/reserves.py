@@ -41,7 +41,7 @@ class UnknownAccount(Struct, frozen=True):
 
 
 class AccountRow(Struct, frozen=True):
-    """An account by its key, and what it adds up: over what, the key and owner, and which days."""
+    """An account by its key, and the calls it adds up: scope, key, owner and days."""
 
     name: str
     owner: tuple[str, str, str]
@@ -50,7 +50,7 @@ class AccountRow(Struct, frozen=True):
 
 
 class EndedHold(Struct, frozen=True):
-    """A call that ended: by which entry, what it cost, and in which accounts that counts."""
+    """A call that ended: its entry, its cost, and the accounts that count it."""
 
     id: str
     seq: int
@@ -77,7 +77,7 @@ class Seed(Struct, frozen=True):
 
 
 class AccountCount(Struct, frozen=True):
-    """What an account has spent, and what is set aside in it."""
+    """The settled and the reserved sum of an account."""
 
     settled_microusd: int
     reserved_microusd: int
@@ -98,7 +98,7 @@ class Reserves(Protocol):
         ...
 
     def give_back(self, ids: Iterable[str]) -> object:
-        """Free what was set aside for calls that were never made."""
+        """Release the reservations of calls that were never made."""
         ...
 
     def lapse(self, process: str) -> int:

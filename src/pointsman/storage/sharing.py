@@ -1,4 +1,4 @@
-"""What replicas tell each other beside money: who lives, what waits for a tool, how calls ended."""
+"""State that replicas share beside money: who lives, turns that wait for a tool, ended calls."""
 
 from __future__ import annotations
 

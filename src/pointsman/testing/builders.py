@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pointsman.app import Pointsman
-from pointsman.testing.time import CountedIds, FrozenClock
+from pointsman.kernel.instant import SECOND, Instant, read_instant
 from pointsman.turns.compiled import CompiledTurnPolicy, compile_policy
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.policy import NO_ROUTING, turn_policy
@@ -20,6 +20,36 @@ from pointsman.turns.registry.models import (
     registry,
 )
 from pointsman.turns.trace import Shown
+
+START = read_instant("2026-01-01T00:00:00Z")
+
+
+class FrozenClock:
+    """A clock that shows one instant until it is moved."""
+
+    def __init__(self, at: Instant = START) -> None:
+        self._at = at
+
+    def now(self) -> Instant:
+        """Return the instant it was set to."""
+        return self._at
+
+    def advance(self, *, seconds: int = 0, microseconds: int = 0) -> None:
+        """Move on, or back."""
+        self._at = Instant(self._at + seconds * SECOND + microseconds)
+
+
+class CountedIds:
+    """Ids that count: the same test gives the same ids on every run."""
+
+    def __init__(self, prefix: str = "id") -> None:
+        self._prefix = prefix
+        self._count = 0
+
+    def new_id(self) -> str:
+        """Return the next id."""
+        self._count += 1
+        return f"{self._prefix}-{self._count:06d}"
 
 
 def a_policy(

@@ -12,6 +12,7 @@ from pointsman.providers.messages import Block, Response, StopReason, Text, Tool
 from pointsman.providers.port import Dialect, Operation
 from pointsman.testing.upstream_wire import Json, error_body, events, whole
 
+_GEMINI = (":generateContent", ":streamGenerateContent")
 USAGE = Usage(input_tokens=12, output_tokens=7)
 
 
@@ -33,6 +34,8 @@ class Received(Struct, frozen=True):
     @property
     def dialect(self) -> Dialect:
         """The wire format that the path stands for."""
+        if self.path.endswith(_GEMINI):
+            return "gemini"
         if self.path.endswith("/messages"):
             return "messages"
         return "responses" if self.path.endswith("/responses") else "chat"
@@ -59,7 +62,7 @@ class Received(Struct, frozen=True):
     @property
     def is_stream(self) -> bool:
         """Tell whether events are asked for."""
-        return self.json.get("stream") is True
+        return self.json.get("stream") is True or self.path.endswith(_GEMINI[1])
 
     def header(self, name: str) -> str | None:
         """Return the last value of a header."""

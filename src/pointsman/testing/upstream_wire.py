@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from pointsman.providers.messages import (
+    Block,
     RedactedThinking,
     Response,
     StopReason,
@@ -42,6 +43,8 @@ def whole(dialect: Dialect, response: Response, model: str) -> Json:
 
 def events(dialect: Dialect, response: Response, model: str, *, has_usage: bool) -> list[bytes]:
     """Return a streamed answer as the vendor's events, each with its blank line."""
+    if dialect == "gemini":
+        return [_data_bytes(each) for each in _gemini_chunks(response, model)]
     if dialect == "chat":
         return [*_chat_events(response, model, has_usage=has_usage), b"data: [DONE]\n\n"]
     told = _messages_events if dialect == "messages" else _responses_events
@@ -52,7 +55,13 @@ def error_body(dialect: Dialect, kind: str, message: str, code: str | None = Non
     """Return an error as the vendor words it."""
     if dialect == "messages":
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
+    if dialect == "gemini":
+        return {"error": {"code": 500, "message": message, "status": code or kind.upper()}}
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def _data_bytes(event: Json) -> bytes:
+    return b"data: %b\r\n\r\n" % msgspec.json.encode(event)
 
 
 def _event_bytes(event: Json) -> bytes:
@@ -337,8 +346,63 @@ def _part_events(part: str, words: str, at: Json, text: str) -> Iterator[Json]:
     yield {"type": f"response.{part}.done", **where, "part": part_value(text)}
 
 
+# Google, generateContent.
+
+_GEMINI_STOPS: dict[StopReason, str] = {"length": "MAX_TOKENS", "refusal": "SAFETY"}
+
+
+def _gemini_part(block: Block) -> Json:
+    match block:
+        case Text(text):
+            return {"text": text}
+        case Thinking(text):
+            return {"text": text, "thought": True}
+        case ToolUse(own_id, name, given):
+            call: Json = {"name": name, "args": given}
+            return {"functionCall": call, "thoughtSignature": f"signed {own_id}"}
+        case _:
+            return {}
+
+
+def _gemini_answer(
+    response: Response, model: str, parts: Sequence[Json], *, is_last: bool = True
+) -> Json:
+    used, thoughts = response.usage, response.usage.reasoning_tokens
+    candidate: Json = {"content": {"parts": [*parts], "role": "model"}, "index": 0}
+    if is_last:
+        candidate["finishReason"] = _GEMINI_STOPS.get(response.stop_reason, "STOP")
+    metadata: Json = {
+        "promptTokenCount": _total_input(used),
+        "candidatesTokenCount": (used.output_tokens or 0) - thoughts if is_last else 1,
+        "totalTokenCount": _total_input(used) + (used.output_tokens or 0),
+        "cachedContentTokenCount": used.cached_input_tokens,
+        "thoughtsTokenCount": thoughts,
+    }
+    return {
+        "candidates": [candidate],
+        "usageMetadata": metadata,
+        "modelVersion": model,
+        "responseId": response.id,
+    }
+
+
+def _gemini_whole(response: Response, model: str) -> Json:
+    return _gemini_answer(response, model, [_gemini_part(each) for each in response.content])
+
+
+def _gemini_chunks(response: Response, model: str) -> Iterator[Json]:
+    for block in response.content:
+        part = _gemini_part(block)
+        pieces = [*_halves(str(part["text"]))] if "text" in part else [""]
+        for text in pieces:
+            told = {**part, "text": text} if text else part
+            yield _gemini_answer(response, model, [told], is_last=False)
+    yield _gemini_answer(response, model, [{"text": ""}])
+
+
 _WHOLE: dict[Dialect, Callable[[Response, str], Json]] = {
     "chat": _chat_whole,
+    "gemini": _gemini_whole,
     "messages": _messages_whole,
     "responses": _responses_whole,
 }

@@ -35,17 +35,14 @@ from pointsman.sessions.slash import (
     parse_line,
     rule_words,
 )
-from pointsman.tui.banner_strip import BannerStrip
 from pointsman.tui.commands import ChatCommands
-from pointsman.tui.composer import Composer
-from pointsman.tui.past_turns import split_turns
+from pointsman.tui.composer import Composer, Suggestions, slash_offer
 from pointsman.tui.pictures import near_files, read_picture
 from pointsman.tui.plain import problem_line, span_text, usd_text
 from pointsman.tui.question import QuestionPanel
 from pointsman.tui.shutdown import Shutdown
-from pointsman.tui.suggestions import Suggestions, slash_offer
-from pointsman.tui.top_line import TopLine, place_text
-from pointsman.tui.transcript import EarlierTurns, Transcript, welcome_text
+from pointsman.tui.top_line import BannerStrip, TopLine, place_text
+from pointsman.tui.transcript import EarlierTurns, Transcript, split_turns, welcome_text
 from pointsman.tui.turn_follower import TurnFollower
 from pointsman.tui.turn_view import RouteLabel
 

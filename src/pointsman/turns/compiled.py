@@ -21,8 +21,15 @@ from pointsman.turns.policy import (
     normal_path,
 )
 from pointsman.turns.registry.models import EMBEDDED_MODEL, aliases
-from pointsman.turns.rules.condition import Condition, Test, needed_patterns, reads_text, ready
-from pointsman.turns.rules.look import FactsView, Patterns
+from pointsman.turns.rules.condition import (
+    Condition,
+    FactsView,
+    Patterns,
+    Test,
+    needed_patterns,
+    reads_text,
+    ready,
+)
 from pointsman.turns.rules.text_patterns import TextPatterns
 
 

@@ -16,7 +16,7 @@ from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.turns.chain.banners import banners
 from pointsman.turns.chain.exploring import is_explored
-from pointsman.turns.chain.validation import Rejection, is_plain, rejection
+from pointsman.turns.chain.validation import Rejection, is_plain, rejection, unknown_needs
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.learning.evidence import evidence_of_rows
@@ -25,7 +25,7 @@ from pointsman.turns.learning.pattern import PatternSettings, Recommendation, re
 from pointsman.turns.learning.pattern_row import ModelOption, Neighbour
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.registry.models import TIERS, model_id
-from pointsman.turns.rules.look import FactsView
+from pointsman.turns.rules.condition import FactsView
 from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
@@ -50,15 +50,22 @@ Policy = Callable[["Turn"], Evaluation]
 class Turn:
     """One turn on its way through the chain."""
 
-    __slots__ = ("facts", "local_choice", "look", "ready", "scope")
+    __slots__ = ("_look", "facts", "local_choice", "ready", "scope")
 
     def __init__(self, ready: CompiledTurnPolicy, facts: TurnFacts) -> None:
         self.ready = ready
         self.facts = facts
-        self.look: FactsView = ready.look(facts)
+        self._look: FactsView | None = None
         self.scope: WorkspaceScope = ready.scope(facts.workspace_path)
         self.local_choice = ""
         """A local model that was chosen by hand and rejected: no cloud model may replace it."""
+
+    @property
+    def look(self) -> FactsView:
+        """The facts as rules look at them."""
+        if self._look is None:
+            self._look = self.ready.look(self.facts)
+        return self._look
 
     @property
     def is_named(self) -> bool:
@@ -126,11 +133,24 @@ def run_chain(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome,
             break
         if chain[-1].verdict == "rejected" and _is_last(turn, chain[-1]):
             break
+    if winner >= 0:
+        chain[winner] = _with_unknown_needs(turn, chain[winner])
     if winner >= 0 and chain[winner].policy == "rule":
         chain += _deferred_pattern(turn)
     chosen = (chain[winner].candidate_model or "") if winner >= 0 else ""
-    outcome = TurnOutcome(chosen, winner, banners(ready, facts, chain, winner))
+    # The usual turn: the first slot that spoke is followed, and there is nothing to tell.
+    is_quiet = winner >= 0 and chain[winner].rule_name is None
+    is_quiet = is_quiet and all(each.verdict == "not_applicable" for each in chain[:winner])
+    told = () if is_quiet else banners(ready, facts, chain, winner)
+    outcome = TurnOutcome(chosen, winner, told)
     return outcome, TurnTrace(tuple(chain))
+
+
+def _with_unknown_needs(turn: Turn, chosen: Evaluation) -> Evaluation:
+    """Add what the turn needs and nothing is known of in the model that takes it."""
+    model = turn.ready.models[chosen.candidate_model or ""]
+    unknown = unknown_needs(model, turn.facts)
+    return replace(chosen, unknown_capabilities=unknown) if unknown else chosen
 
 
 def _is_last(turn: Turn, rejected: Evaluation) -> bool:
@@ -169,6 +189,8 @@ def _by_hand(turn: Turn, slot: Slot, candidate: str, reason: str) -> Evaluation:
 
 def _rule(turn: Turn) -> Evaluation:
     """Take the first rule that matches and whose model validates (companion D-002-1)."""
+    if not turn.scope.rules:
+        return _silent("rule", "no rule matched")
     attempts: list[RuleAttempt] = []
     for each in turn.scope.worth_asking(turn.look):
         if not each.matches(turn.look):
@@ -277,8 +299,10 @@ def _global_default(turn: Turn) -> Evaluation:
     if not defaults:
         return _silent("global_default", "no global default set")
     found = _first_default(turn, "global_default", defaults, "global default")
+    if found.verdict == "chose":
+        return found
     stays = turn.must_stay or bool(turn.local_choice)
-    if found.verdict == "chose" or not stays or turn.local_model in defaults:
+    if not stays or turn.local_model in defaults:
         return found
     attempts = found.rule_attempts or (_attempt(found),)
     own = _judge(
@@ -373,7 +397,8 @@ def _chosen_by_hand(model: str, reason: str) -> _ByHand:
     chosen = Evaluation("manual_sticky", "chose", model, reason)
     trace = TurnTrace((_silent("per_message_override", _NO_OVERRIDE), chosen))
     outcome = TurnOutcome(model, 1, ())
-    return _ByHand(outcome, trace, _encode(outcome, trace))
+    written = Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
+    return _ByHand(outcome, trace, written)
 
 
 def encode_decision(outcome: TurnOutcome, trace: TurnTrace) -> Decided:
@@ -382,10 +407,6 @@ def encode_decision(outcome: TurnOutcome, trace: TurnTrace) -> Decided:
         known = _chosen_by_hand(outcome.chosen_model, trace.chain[1].reason)
         if known.trace is trace:
             return known.written
-    return _encode(outcome, trace)
-
-
-def _encode(outcome: TurnOutcome, trace: TurnTrace) -> Decided:
     return Decided(OUTCOME_FORM.encode(outcome), TRACE_FORM.encode(trace))
 
 

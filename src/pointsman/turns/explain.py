@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.kernel.columns import WIDTH, fold_line
 from pointsman.kernel.document import printable
@@ -137,7 +137,9 @@ def _slot_texts(evaluation: Evaluation) -> list[str]:
         said = candidate
     else:
         said = f"{candidate} ({reason})"
-    return [said, *(f"lost: {each}" for each in lost)]
+    unknown = evaluation.unknown_capabilities
+    unsure = [] if unknown is UNSET else [f"not known: {', '.join(unknown)}"]
+    return [said, *unsure, *(f"lost: {each}" for each in lost)]
 
 
 def _losers(evaluation: Evaluation) -> list[RuleAttempt]:

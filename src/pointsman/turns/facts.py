@@ -9,12 +9,12 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import Form
+from pointsman.kernel.columns import ascii_lower
 from pointsman.kernel.content import Sealed, Texts
 from pointsman.kernel.document import Document
+from pointsman.kernel.literal import ClockTime, Count, Fraction, SignedUsd, Usd
 from pointsman.kernel.number import MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
-from pointsman.kernel.text import ascii_lower
-from pointsman.kernel.written_numbers import ClockTime, Count, Fraction, SignedUsd, Usd
 from pointsman.placement.trace import Placed
 from pointsman.turns.learning.evidence import Evidence
 from pointsman.turns.learning.pattern_row import PatternRow, Share, nearest_first
@@ -69,6 +69,8 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
     budgets: tuple[BudgetLeft, ...] = ()
     excluded_models: tuple[str, ...] = ()
     price_table_id: str = ""
+    catalogue_id: str = ""
+    """The content id of the catalogue of models' capabilities."""
     tokenizer: str = ""
     placement: Placed | None = None
     pattern_evidence: Evidence | UnsetType = UNSET

@@ -14,14 +14,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
+from pointsman.kernel.literal import AtLeastOne, Fraction, Usd
 from pointsman.kernel.number import Billionths, MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.snapshot import SnapshotForm
-from pointsman.kernel.written_numbers import AtLeastOne, Fraction, Usd
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.turns.learning.pattern import PatternSettings
-from pointsman.turns.learning.pattern_written import (
+from pointsman.turns.learning.pattern import (
     GivenPattern,
+    PatternSettings,
     pattern_problems,
     pattern_settings,
 )
@@ -79,7 +79,7 @@ class GivenBudget(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     limit_usd: Usd
     per: Literal["day", "month"] = "day"
-    each: Literal["all", "key", "session", "workspace"] = "all"
+    each: Literal["all", "key", "session", "workspace", "tenant"] = "all"
 
 
 class RoutingFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,7 +132,7 @@ class Budget(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     limit_microusd: MicroUsd
     per: Literal["day", "month"]
-    each: Literal["all", "key", "session", "workspace"] = "all"
+    each: Literal["all", "key", "session", "workspace", "tenant"] = "all"
 
 
 class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):

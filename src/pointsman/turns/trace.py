@@ -50,6 +50,7 @@ class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
 
     With the method `evidence`, `success_per_usd` is what a dollar had to buy, and `calibration_id`
     where that was found out. `is_exploring` marks a runner-up that was chosen to learn about it.
+    `unknown_capabilities` are those that the turn needs and nothing is known of in the model.
     """
 
     policy: Slot
@@ -66,6 +67,7 @@ class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
     success_per_usd: int | UnsetType = UNSET
     calibration_id: str | UnsetType = UNSET
     is_exploring: bool | UnsetType = UNSET
+    unknown_capabilities: tuple[str, ...] | UnsetType = UNSET
 
 
 class Banner(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

@@ -6,12 +6,13 @@ dry run uses the same code and records nothing.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping
 from contextlib import closing
 from functools import cached_property
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.access.actors import OWNER
@@ -21,9 +22,11 @@ from pointsman.branches.facts import FACTS_FORM, Approval, BranchFacts, read_fac
 from pointsman.branches.policy import POLICY_FORM, Decision
 from pointsman.branches.trace import HELD, OUTCOME_FORM, TRACE_FORM, BranchOutcome, BranchTrace
 from pointsman.errors import ReplayError
-from pointsman.expressions.values import Value
+from pointsman.expressions.evaluate import EvaluationScope, RootNames
+from pointsman.expressions.syntax import Path
+from pointsman.expressions.values import Missing, Value, follow_path
 from pointsman.governance.action import Actor
-from pointsman.kernel.canonical import ContentId, Form
+from pointsman.kernel.canonical import ContentId, Form, canonical_json
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.kernel.record import Aside, Names, decision_draft
 from pointsman.kernel.snapshot import snapshot_draft
@@ -35,7 +38,68 @@ from pointsman.storage.stores.decision_cache import DecisionCache, Kept
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.version import VERSION
 from pointsman.workflows.branch_approvals import BranchApprovals
-from pointsman.workflows.branch_inputs import cache_key, input_artifacts
+
+INPUT = "input"
+
+_IN_CONDITION = RootNames()
+_IN_INPUT = RootNames(has_input=False)
+
+
+def cache_key(policy_id: ContentId, ready: CompiledDecision, facts: BranchFacts) -> bytes:
+    """Return the key of an answer: the definition, the values read and the approvals.
+
+    INVARIANT: two contexts with one key have one answer, to the byte (D-003-3).
+    """
+    approved: list[Value] = list(facts.approved)
+    return _digest([policy_id.encode(), canonical_json(approved), *_values(ready, facts)])
+
+
+def input_artifacts(ready: CompiledDecision, facts: BranchFacts) -> tuple[str, ...]:
+    """Name the artifacts an evaluation read, for its lineage.
+
+    A mapping that the decision reads from and that has an `artifact_id` or `id` is an artifact, by
+    that name and its `version`; without any, all values read are one, by their content.
+    """
+    scope = EvaluationScope(facts.context)
+    roots = [path.root for path in (*ready.input.reads, *ready.reads) if path.root != INPUT]
+    found = [_IN_INPUT.start(each, scope) for each in dict.fromkeys(roots)]
+    named = [_artifact(each) for each in found if isinstance(each, dict)]
+    artifacts = tuple(dict.fromkeys(each for each in named if each))
+    if artifacts:
+        return artifacts
+    return (f"value:{_digest(_values(ready, facts)).hex()[:32]}",)
+
+
+def _values(ready: CompiledDecision, facts: BranchFacts) -> list[bytes]:
+    """Return every value that the input and the conditions read; the first determine the input."""
+    scope = EvaluationScope(facts.context)
+    read = [_encode_path(path, scope, _IN_INPUT) for path in ready.input.reads]
+    return read + [
+        _encode_path(path, scope, _IN_CONDITION) for path in ready.reads if path.root != INPUT
+    ]  # fmt: skip
+
+
+def _encode_path(path: Path, scope: EvaluationScope, names: RootNames) -> bytes:
+    found = follow_path(names.start(path.root, scope), path.steps)
+    return b"" if isinstance(found, Missing) else canonical_json(found)
+
+
+def _digest(parts: list[bytes]) -> bytes:
+    said = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return hashlib.sha256(said).digest()
+
+
+def _artifact(value: Mapping[str, Value]) -> str:
+    name = next((value[key] for key in ("artifact_id", "id") if value.get(key) is not None), None)
+    if not _is_name(name):
+        return ""
+    version = value.get("version")
+    return f"artifact:{name}@{version}" if _is_name(version) else f"artifact:{name}"
+
+
+def _is_name(value: Value) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
 
 CACHED = "cached"
 CACHE_FILE = "decision-cache.db"
@@ -71,6 +135,8 @@ class EvaluationRequest(Struct, frozen=True):
     step: int = 0
     approved: tuple[str, ...] = ()
     by: Actor = OWNER
+    tenant: str = ""
+    """The tenant whose key asks; empty without one."""
 
 
 NO_RUN = EvaluationRequest()
@@ -114,13 +180,13 @@ class Branching:
     def __init__(
         self,
         home: Home,
-        desk: DecisionRecorder,
+        decision_recorder: DecisionRecorder,
         clock: Clock,
         ids: IdSource,
         approvals: BranchApprovals | None = None,
     ) -> None:
         self._home = home
-        self._desk = desk
+        self._decision_recorder = decision_recorder
         self._clock = clock
         self._ids = ids
         self.approvals = approvals
@@ -225,7 +291,7 @@ class Branching:
         facts: BranchFacts,
         source: _Source | None,
     ) -> BranchEvaluation:
-        recorder = self._desk.recorder()
+        recorder = self._decision_recorder.recorder()
         first = made.evaluation_id if source is None else source.evaluation_id
         about = About(
             workflow_id=made.request.workflow_id,
@@ -237,7 +303,8 @@ class Branching:
         )
         names = Names(made.evaluation_id, made.request.workflow_id, made.at)
         record = branch_decision(made, facts, self._home.identity.ledger)
-        aside = Aside(made.elapsed_us, self._ids.new_id(), "", False, VERSION)  # noqa: FBT003 - no preview
+        tenant = made.request.tenant or UNSET
+        aside = Aside(made.elapsed_us, self._ids.new_id(), "", False, VERSION, tenant)  # noqa: FBT003 - no preview
         linked = CACHED if made.is_cached else ""
         at = _append(recorder, names, record, aside, linked, about)
         return replace(made, at=at, evaluated_at=made.evaluated_at if made.is_cached else at)
@@ -259,7 +326,7 @@ class Branching:
         answer = _CachedAnswer(made.evaluation_id, made.evaluated_at, made.outcome, made.trace)
         expires = Instant(made.at + made.decision.cache.ttl_ms * MILLISECOND)
         body = _ANSWER_FORM.encode(answer)
-        self.cache.put(key, Kept(made.decision.id, body, made.at, expires))
+        self.cache.store(key, Kept(made.decision.id, body, made.at, expires))
 
 
 def _decide_on(
@@ -328,4 +395,4 @@ def _append(
     recorder.ensure_snapshot(made.policy_id, lambda: snapshot_draft(made.policy(key), names.at))
     draft = decision_draft(names, made.record, aside, made.facts, linked)
     draft = replace(draft, attachments=(*draft.attachments, ABOUT_FORM.encode(about)))
-    return recorder.append(draft).result().entry.at
+    return recorder.record(draft).entry.at

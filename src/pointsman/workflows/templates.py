@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from pointsman.errors import InputError
+from pointsman.expressions.builtins import text_of
 from pointsman.expressions.evaluate import EvaluationScope, Unknown
 from pointsman.expressions.expression import Expression, value
-from pointsman.expressions.texts import text_of
 from pointsman.expressions.values import NotKnown, Value
 from pointsman.storage.policies.action_written import is_template
 

@@ -95,7 +95,7 @@ class WorkflowText(Struct, frozen=True):
 class RunLog(Struct, frozen=True):
     """Appends the entries of one run, as long as this process holds its lease."""
 
-    desk: DecisionRecorder
+    decision_recorder: DecisionRecorder
     lease: HeldLease
     run_id: str
     clock: Clock
@@ -108,7 +108,7 @@ class RunLog(Struct, frozen=True):
 
     def append_draft(self, draft: Draft) -> None:
         """Record an entry of the run; it is durable when this returns."""
-        self.desk.recorder().append_under(self.lease, draft)
+        self.decision_recorder.recorder().record_under(self.lease, draft)
 
     def names(self) -> Names:
         """Make the names of an entry about the run."""
@@ -121,12 +121,12 @@ class WorkflowRunner:
     def __init__(
         self,
         home: Home,
-        desk: DecisionRecorder,
+        decision_recorder: DecisionRecorder,
         branching: Branching,
         sources: tuple[Clock, IdSource],
     ) -> None:
         self._home = home
-        self._desk = desk
+        self._decision_recorder = decision_recorder
         self._branching = branching
         self._clock, self._ids = sources
 
@@ -150,7 +150,7 @@ class WorkflowRunner:
         lease = _lease(self._home, name)
         try:
             record = self._record(name)
-            log = RunLog(self._desk, lease, name, self._clock, self._ids)
+            log = RunLog(self._decision_recorder, lease, name, self._clock, self._ids)
             self._begin(log, record, given, workflow, inputs)
             acting = ActionRunner(settings, given.folder, {})
             return _Run(self, log, workflow, record, acting, approved).run()

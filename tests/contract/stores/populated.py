@@ -7,9 +7,8 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from pointsman.access.book import HomeBook
+from pointsman.access.book import SPENT_FORM, HomeBook, Spent
 from pointsman.access.keyring import ACCESS, opened_admin_token
-from pointsman.access.spent import SPENT_FORM, Spent
 from pointsman.app import Pointsman
 from pointsman.bulk.jobs import BulkJobs, part_in_process
 from pointsman.bulk.reruns import ReplayGiven
@@ -41,13 +40,13 @@ def populate(path: Path, turns: int = 4) -> Home:
     """Make such a home; its ledger has two chains, with spending in both."""
     for writer in ("cli", "serve"):
         with Pointsman(path, store="sqlite:", writer=writer) as pointsman:
-            recorder = pointsman.desk.recorder()
+            recorder = pointsman.decision_recorder.recorder()
             book = HomeBook(pointsman.home, writer)
             for number in range(turns):
                 shown = a_turn(pointsman, f"{writer} message {number}")
                 spent = a_spent(f"s{number % 2}")
                 draft = an_outcome(f"{writer}-outcome-{number}", spent, shown.decision_id)
-                recorder.append(draft).result()
+                recorder.record(draft)
                 book.add(spent)
             book.close()
             home = pointsman.home
@@ -122,7 +121,7 @@ def _conversations(home: Home) -> None:
         ).result()
         for name in ("m2", "m1"):
             row = MessageRow(name, "s", "t", "user", b"{}", Instant(1), 1, "full", b"words\0")
-            talks.keep(row).result()
+            talks.append_message(row).result()
     by = Provenance("r1", "e1", "sha256:aa", "ann", ("c",), Instant(3))
     write_version(home.place(SEMANTIC), "n", "k", b"1", by)
     write_version(home.place(SEMANTIC), "n", "k", None, Provenance("r2", "e2", "h", "b", (), NOW))

@@ -15,17 +15,15 @@ import pytest
 from msgspec.structs import replace
 from tests.contract.stores.populated import an_outcome
 
-from pointsman.access.book import SPEND, HomeBook, OpenBook, opened_book
+from pointsman.access.book import SPEND, HomeBook, OpenBook, Spent, opened_book
 from pointsman.access.caps import Account
 from pointsman.access.folded_book import FoldedBook
-from pointsman.access.spent import Spent
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import DAY, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.recording.recorder import Recorder
 from pointsman.storage.home import Home
-from pointsman.storage.stores.spend import SpendAmounts
-from pointsman.storage.stores.spend_reading import By, SpendQuery, SpendReader
+from pointsman.storage.stores.spend import By, SpendAmounts, SpendQuery, SpendReader
 
 NOW = read_instant("2026-03-30T12:00:00Z")
 TODAY = NOW // DAY
@@ -48,7 +46,7 @@ class Till:
         for spent in many:
             self._count += 1
             name = f"{self._writer}-{self._count}"
-            self.recorder.append(an_outcome(name, spent)).result()
+            self.recorder.record(an_outcome(name, spent))
             self.book.add(spent)
 
     def close(self) -> None:
@@ -142,7 +140,7 @@ def test_what_a_crash_took_is_made_again_from_the_ledger(home: Home) -> None:
     till.spend(SPENT)
     till.book.flush()
     for number in range(2):
-        till.recorder.append(an_outcome(f"untold-{number}", SPENT)).result()
+        till.recorder.record(an_outcome(f"untold-{number}", SPENT))
     _abandon(till.book)
     with closing(opened_book(home, "serve")) as book:
         assert book.cost(ALL) == 75
@@ -152,7 +150,7 @@ def test_what_a_crash_took_is_made_again_from_the_ledger(home: Home) -> None:
 def test_a_book_of_files_that_was_closed_is_taken_as_it_is(home: Home) -> None:
     """One of a shared database counts nothing that the ledger does not say."""
     recorder = Recorder(home, "serve", Draft("opened", "opening", "", NOW, b"{}"))
-    recorder.append(an_outcome("o-1", SPENT)).result()
+    recorder.record(an_outcome("o-1", SPENT))
     with closing(opened_book(home, "serve")) as book:
         book.add(SPENT)
         book.add(SPENT)

@@ -9,7 +9,8 @@ import pytest
 
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.content import Retain, Sealed, seal_text
-from pointsman.storage.place import Place, Store
+from pointsman.recording.waiting import BlockingWaiter
+from pointsman.storage.place import Store, StorePlace
 from pointsman.storage.stores.content import ContentStore
 from pointsman.storage.stores.entries import ContentReader
 
@@ -18,7 +19,7 @@ TEXT = "call +49 30 901820, the code is heliotrope \ud800 \0 é"
 
 
 @pytest.fixture
-def place(store: Store) -> Place:
+def place(store: Store) -> StorePlace:
     return store.place("content")
 
 
@@ -26,7 +27,7 @@ Opened = Callable[[Retain], ContentStore]
 
 
 @pytest.fixture
-def texts_of(place: Place) -> Iterator[Opened]:
+def texts_of(place: StorePlace) -> Iterator[Opened]:
     found: list[ContentStore] = []
 
     def opened(retain: Retain) -> ContentStore:
@@ -39,22 +40,22 @@ def texts_of(place: Place) -> Iterator[Opened]:
 
 
 def kept(texts: ContentStore, text: str = TEXT) -> Sealed:
-    seal, done = texts.keep(text)
-    if done is not None:
-        done.result()
+    waits = BlockingWaiter()
+    seal = texts.hand_in(text, waits.expect)
+    waits.wait()
     return seal
 
 
-def read(place: Place, seal: Sealed) -> str:
+def read(place: StorePlace, seal: Sealed) -> str:
     with closing(ContentReader(place, KEY)) as reader:
         return reader.text(seal)
 
 
-def test_a_text_comes_back_as_it_was(place: Place, texts_of: Opened) -> None:
+def test_a_text_comes_back_as_it_was(place: StorePlace, texts_of: Opened) -> None:
     assert read(place, kept(texts_of("full"))) == TEXT
 
 
-def test_a_redacted_text_is_shown_and_never_whole(place: Place, texts_of: Opened) -> None:
+def test_a_redacted_text_is_shown_and_never_whole(place: StorePlace, texts_of: Opened) -> None:
     seal = kept(texts_of("redacted"))
     with closing(ContentReader(place, KEY)) as reader:
         assert "901820" not in reader.displayed_text(seal)
@@ -62,29 +63,29 @@ def test_a_redacted_text_is_shown_and_never_whole(place: Place, texts_of: Opened
             reader.text(seal)
 
 
-def test_of_a_digest_nothing_is_kept(place: Place, texts_of: Opened) -> None:
+def test_of_a_digest_nothing_is_kept(place: StorePlace, texts_of: Opened) -> None:
     kept(texts_of("full"), "another")
     with pytest.raises(MissingSnapshot, match="not kept"):
         read(place, kept(texts_of("digest")))
 
 
-def test_what_was_erased_does_not_come_back(place: Place, texts_of: Opened) -> None:
+def test_what_was_erased_does_not_come_back(place: StorePlace, texts_of: Opened) -> None:
     texts = texts_of("full")
     seal = kept(texts)
-    assert texts.erase(seal.digest)
-    assert not texts.erase(seal.digest)
+    assert texts.erase([seal.digest])
+    assert not texts.erase([seal.digest])
     assert kept(texts) == seal, "said again, it is sealed the same"
     with pytest.raises(MissingSnapshot, match="erased"):
         read(place, seal)
 
 
-def test_the_first_text_under_a_digest_stands(place: Place, texts_of: Opened) -> None:
+def test_the_first_text_under_a_digest_stands(place: StorePlace, texts_of: Opened) -> None:
     seal = kept(texts_of("full"))
     kept(texts_of("redacted"))
     assert read(place, seal) == TEXT
 
 
-def test_a_text_that_is_not_the_sealed_one_is_refused(place: Place, texts_of: Opened) -> None:
+def test_a_text_that_is_not_the_sealed_one_is_refused(place: StorePlace, texts_of: Opened) -> None:
     seal = kept(texts_of("full"))
     connection = place.writing("content.sql")
     connection.execute("UPDATE contents SET text = x'00'")
@@ -93,15 +94,14 @@ def test_a_text_that_is_not_the_sealed_one_is_refused(place: Place, texts_of: Op
         read(place, seal)
 
 
-def test_nothing_is_found_where_nothing_was_kept(place: Place) -> None:
+def test_nothing_is_found_where_nothing_was_kept(place: StorePlace) -> None:
     with pytest.raises(MissingSnapshot):
         read(place, seal_text(TEXT, KEY))
 
 
-def test_many_texts_are_kept_together(place: Place, texts_of: Opened) -> None:
+def test_many_texts_are_kept_together(place: StorePlace, texts_of: Opened) -> None:
     texts = texts_of("full")
-    seals = [texts.keep(f"text {number % 50}") for number in range(400)]
-    for _, done in seals:
-        assert done is not None
-        done.result()
-    assert {read(place, seal) for seal, _ in seals[:50]} == {f"text {n}" for n in range(50)}
+    waits = BlockingWaiter()
+    seals = [texts.hand_in(f"text {number % 50}", waits.expect) for number in range(400)]
+    assert len(waits.wait()) == 400
+    assert {read(place, seal) for seal in seals[:50]} == {f"text {n}" for n in range(50)}

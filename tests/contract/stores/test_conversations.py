@@ -9,7 +9,7 @@ import pytest
 
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import ONE, ZERO, Billionths, MicroUsd
-from pointsman.storage.place import Place, Store
+from pointsman.storage.place import Store, StorePlace
 from pointsman.storage.stores.conversations import (
     CONVERSATIONS,
     ConversationStore,
@@ -23,12 +23,12 @@ HALF = Billionths(500_000_000)
 
 
 @pytest.fixture
-def place(store: Store) -> Place:
+def place(store: Store) -> StorePlace:
     return store.place(CONVERSATIONS)
 
 
 @pytest.fixture
-def talks(place: Place) -> Iterator[ConversationStore]:
+def talks(place: StorePlace) -> Iterator[ConversationStore]:
     with closing(ConversationStore(place, "full")) as found:
         yield found
 
@@ -91,22 +91,22 @@ def test_what_was_said_outweighs_what_was_shown(talks: ConversationStore) -> Non
 
 def test_messages_come_back_in_the_order_they_were_kept(talks: ConversationStore) -> None:
     for name in ("m2", "m1", "m3"):
-        talks.keep(a_message(name)).result()
-    talks.keep(a_message("m9", "other")).result()
+        talks.append_message(a_message(name)).result()
+    talks.append_message(a_message("m9", "other")).result()
     assert talks.messages("s") == [a_message(name) for name in ("m2", "m1", "m3")]
 
 
 def test_erased_words_are_gone_and_their_messages_are_not(talks: ConversationStore) -> None:
-    talks.keep(a_message("m1")).result()
-    talks.keep(a_message("m2", "other")).result()
+    talks.append_message(a_message("m1")).result()
+    talks.append_message(a_message("m2", "other")).result()
     assert talks.erase("s") == 1
     (row,) = talks.messages("s")
     assert (row.id, row.kept, row.content) == ("m1", "erased", b"")
     assert talks.messages("other") == [a_message("m2", "other")]
 
 
-def test_another_process_sees_what_was_kept(place: Place, talks: ConversationStore) -> None:
+def test_another_process_sees_what_was_kept(place: StorePlace, talks: ConversationStore) -> None:
     with closing(ConversationStore(place, "full")) as other:
-        talks.keep(a_message("m1")).result()
-        other.keep(a_message("m2")).result()
+        talks.append_message(a_message("m1")).result()
+        other.append_message(a_message("m2")).result()
         assert [each.id for each in talks.messages("s")] == ["m1", "m2"]

@@ -22,7 +22,7 @@ from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.postgres.shared.pool import Pool
 from pointsman.storage.postgres.shared.state import SharedState
 from pointsman.storage.sharing import LookAhead, WaitingTurn
-from pointsman.storage.stores.spend_reading import SpendReader
+from pointsman.storage.stores.spend import SpendReader
 
 SCHEMAS = Path(sqlite.__file__).parent
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "postgresql.md"
@@ -54,7 +54,7 @@ def test_what_is_spent_after_the_copy_is_added_to_what_was_spent_before(
     there = copied(home, postgres_url)
     assert _spent(there) == 2 * TURNS * 25
     with Pointsman(home.path, store=postgres_url, writer="serve") as pointsman:
-        pointsman.desk.recorder().append(an_outcome("later", a_spent("s0"))).result()
+        pointsman.decision_recorder.recorder().record(an_outcome("later", a_spent("s0")))
     with closing(opened_book(there, "serve")) as book:
         assert book.cost(("all", "", "", 0, 2**40)) == (2 * TURNS + 1) * 25
     assert _spent(there) == (2 * TURNS + 1) * 25
@@ -81,11 +81,12 @@ def test_a_turn_that_waits_for_a_tool_keeps_its_model_on_the_server(
 ) -> None:
     copied(home, postgres_url)
     with closing(Pool(PostgresStore(postgres_url, Path()))) as pool:
-        state = SharedState(pool)
-        assert state.ahead("s2") == LookAhead(
-            "", WaitingTurn("t", "d", "p:n", 1, is_escalated=False)
-        )
-        assert state.ahead("s1") == LookAhead("p:m", None)
+        waiting = WaitingTurn("t", "d", "p:n", 1, is_escalated=False)
+        assert SharedState(pool).ahead_of(["s2", "s1", "s0"]) == {
+            "s1": LookAhead("p:m", None),
+            "s2": LookAhead("", waiting),
+            "s0": LookAhead("", None),
+        }
 
 
 def test_of_every_table_it_is_said_whether_it_is_copied(postgres_url: str) -> None:

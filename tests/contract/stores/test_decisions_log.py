@@ -14,8 +14,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import PolicyFiles
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
-from pointsman.workflows.branch_log import BranchLog, Distribution
-from pointsman.workflows.branch_view import log_value
+from pointsman.workflows.branch_log import BranchLog, Distribution, log_value
 from pointsman.workflows.branching import Branching, EvaluationRequest
 
 GATE = """
@@ -41,12 +40,14 @@ def branching(home: Home, clock: FrozenClock) -> Iterator[Branching]:
     folder.mkdir()
     (folder / "gate.yaml").write_text(GATE)
     taints, sources = Taints(home.database), (clock, CountedIds())
-    desk = DecisionRecorder(home, PolicyFiles(home, ("routing.yaml",)), "cli", sources, taints)
-    found = Branching(home, desk, *sources)
+    decision_recorder = DecisionRecorder(
+        home, PolicyFiles(home, ("routing.yaml",)), "cli", sources, taints
+    )
+    found = Branching(home, decision_recorder, *sources)
     yield found
     found.close()
     taints.close()
-    desk.close()
+    decision_recorder.close()
 
 
 def test_evaluations_are_logged_in_their_order(

@@ -11,17 +11,17 @@ import pytest
 from pointsman.access.keyring import Keyring, opened_admin_token
 from pointsman.errors import LedgerError
 from pointsman.kernel.instant import Instant
-from pointsman.storage.place import Place, Store
+from pointsman.storage.place import Store, StorePlace
 from pointsman.storage.stores.access import AccessStore, StoredKey
 
 
 @pytest.fixture
-def place(store: Store) -> Place:
+def place(store: Store) -> StorePlace:
     return store.place("access")
 
 
 @pytest.fixture
-def keys(place: Place) -> Iterator[AccessStore]:
+def keys(place: StorePlace) -> Iterator[AccessStore]:
     with closing(AccessStore(place)) as found:
         yield found
 
@@ -60,7 +60,7 @@ def test_a_change_is_found_by_whoever_saw_all_before_it(keys: AccessStore) -> No
     assert [(each.id, each.revoked_at) for each in keys.changed_since(seen)] == [("a", 5)]
 
 
-def test_the_version_changes_when_another_writes(place: Place, keys: AccessStore) -> None:
+def test_the_version_changes_when_another_writes(place: StorePlace, keys: AccessStore) -> None:
     keys.add(key("a"))
     before = keys.version()
     with closing(AccessStore(place)) as other:
@@ -88,7 +88,7 @@ def test_a_name_is_taken_once(keys: AccessStore) -> None:
     assert [each.digest for each in keys.every_key()] == [bytes(32)]
 
 
-def test_no_change_is_missed_while_many_write(place: Place) -> None:
+def test_no_change_is_missed_while_many_write(place: StorePlace) -> None:
     """Numbers of changes are given in the order in which they can be seen."""
     seen: list[str] = []
     is_done = threading.Event()
@@ -123,7 +123,7 @@ def test_no_change_is_missed_while_many_write(place: Place) -> None:
     assert sorted(seen) == sorted({f"{p}-{n}" for p in range(4) for n in range(8)} | {"first"})
 
 
-def test_a_keyring_sees_what_another_revoked(place: Place) -> None:
+def test_a_keyring_sees_what_another_revoked(place: StorePlace) -> None:
     with closing(Keyring(place)) as one, closing(Keyring(place)) as other:
         token = opened_admin_token(place, "", bytes(range(32)))
         assert token.shown_once

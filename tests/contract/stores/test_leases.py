@@ -31,7 +31,7 @@ from pointsman.storage.postgres.connection import lock_key
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.store_url import opened_store
 from pointsman.storage.stores.entries import LedgerReader
-from pointsman.testing.time import START
+from pointsman.testing.builders import START
 from pointsman.workflows.workflow import WorkflowRunner, WorkflowText
 
 HELD = """
@@ -167,19 +167,19 @@ def test_what_rests_on_a_lost_right_is_not_written_and_the_ledger_goes_on(
     server: Server, tmp_path: Path
 ) -> None:
     with Pointsman(tmp_path, store=server.url) as pointsman:
-        recorder = pointsman.desk.recorder()
+        recorder = pointsman.decision_recorder.recorder()
         lease = pointsman.home.lease("work")
-        assert recorder.append_under(lease, a_draft("one")).entry.id == "one"
+        assert recorder.record_under(lease, a_draft("one")).entry.id == "one"
         fence = lease.fence()
         server.lose("work")
         other = pointsman.home.lease("work")
         assert fence is not None
         # As when the right goes between the last look at it and the write.
         with pytest.raises(LeaseLost, match="nothing is written"):
-            recorder._ledger.append_under(a_draft("two"), fence)
+            recorder._ledger.record_under(a_draft("two"), fence)
         assert recorder.health.is_writable
-        recorder.append_under(other, a_draft("three"))
-        recorder.append(a_draft("four")).result()
+        recorder.record_under(other, a_draft("three"))
+        recorder.record(a_draft("four"))
         assert [each.id for each in entries(pointsman, "event.test")] == ["one", "three", "four"]
         assert pointsman.verify().is_intact
         other.release()
@@ -229,7 +229,7 @@ def machines(server: Server) -> Iterator[Callable[[str], Pointsman]]:
             (folder / "models.yaml").write_text(MODELS)
             route(folder, "acme:one")
             made = stack.enter_context(Pointsman(folder, store=server.url))
-            made.desk.recorder()
+            made.decision_recorder.recorder()
             return made
 
         yield machine
@@ -257,7 +257,7 @@ def test_a_publisher_that_lost_its_right_midway_cannot_fork_the_succession(
         quick.publishing().look()
         given = quick.publishing().compile_with("routing.yaml", routing("acme:two") + b"# hers\n")
         second = quick.publish(given, "berta")
-        publisher = Publisher(slow.home, slow.desk.recorder(), sources, reader, lease)
+        publisher = Publisher(slow.home, slow.decision_recorder.recorder(), sources, reader, lease)
         with pytest.raises(LeaseLost):
             publisher.publish(late, before, "anna")
         after = succession(reader, slow.home)
@@ -276,7 +276,7 @@ def test_a_run_that_another_took_over_does_nothing_more(
     folder = server.path / "flows"
     folder.mkdir()
     (folder / "stages.py").write_text(STAGES)
-    runner = WorkflowRunner(one.home, one.desk, one.branching, (one.clock, one.ids))
+    runner = WorkflowRunner(one.home, one.decision_recorder, one.branching, (one.clock, one.ids))
     given = WorkflowText(FLOW, "flow.yaml", folder)
     with ThreadPoolExecutor(1) as pool:
         settings = WorkflowSettings(python=("stages",), timeout_s=60)

@@ -60,7 +60,7 @@ def test_every_open_store_outlives_its_server(server: PostgresServer, tmp_path: 
             )
             by = Provenance(name, "e", "h", "ann", (), at)
             write_version(home.place(SEMANTIC), "n", name, b"1", by)
-            pointsman.desk.recorder().append(an_outcome(name, a_spent("s"))).result()
+            pointsman.decision_recorder.recorder().record(an_outcome(name, a_spent("s")))
             book.flush()
             assert [each.id for each in keys.every_key()] == [f"n{n}" for n in range(number + 1)]
             assert len(sessions.pins()) == len(talks.sessions()) == number + 1

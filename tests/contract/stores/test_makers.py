@@ -10,7 +10,7 @@ import pytest
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import ONE, Billionths, MicroUsd
 from pointsman.signals.embedding import hashed_letters, static_tokens
-from pointsman.storage.place import Place, Store
+from pointsman.storage.place import Store, StorePlace
 from pointsman.storage.stores.patterns.look import halves, made_by
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.turns.learning.evidence_look import MINILM, STATIC, TOKENS
@@ -24,18 +24,18 @@ TEXTS = ("prove this theorem", "join these two tables", "name all rivers", "pain
 
 
 @pytest.fixture
-def place(store: Store) -> Place:
+def place(store: Store) -> StorePlace:
     return store.place("patterns")
 
 
 @pytest.fixture
-def static(place: Place) -> Iterator[PatternStore]:
+def static(place: StorePlace) -> Iterator[PatternStore]:
     with closing(PatternStore(place)) as found:
         yield found
 
 
 @pytest.fixture
-def minilm(place: Place) -> Iterator[PatternStore]:
+def minilm(place: StorePlace) -> Iterator[PatternStore]:
     with closing(PatternStore(place, maker=MINILM)) as found:
         yield found
 
@@ -114,7 +114,7 @@ def test_a_look_recorded_again_by_the_same_maker_keeps_its_tokens(minilm: Patter
 
 
 def test_an_index_that_followed_the_change_equals_one_read_anew(
-    place: Place, static: PatternStore, minilm: PatternStore
+    place: StorePlace, static: PatternStore, minilm: PatternStore
 ) -> None:
     for number, text in enumerate(TEXTS):
         turn(static, f"s{number}", by_table(text))
@@ -127,7 +127,7 @@ def test_an_index_that_followed_the_change_equals_one_read_anew(
 
 
 def test_a_target_is_calibrated_for_each_maker(
-    static: PatternStore, minilm: PatternStore, place: Place
+    static: PatternStore, minilm: PatternStore, place: StorePlace
 ) -> None:
     for number in range(30):
         text = f"{TEXTS[number % 4]}, number {number}"

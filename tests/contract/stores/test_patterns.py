@@ -12,12 +12,17 @@ import pytest
 
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import ONE, Billionths, MicroUsd, billionths
-from pointsman.storage.place import Place, Store
+from pointsman.storage.place import Store, StorePlace
 from pointsman.storage.store_url import opened_store
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.patterns.writing import Caps, ImportRow, Recorded
 from pointsman.turns.learning.evidence_look import TOKENS
-from pointsman.turns.learning.fingerprint import DIMENSIONS, Fingerprint, hashed_vector
+from pointsman.turns.learning.fingerprint import (
+    DIMENSIONS,
+    Fingerprint,
+    fingerprint_id,
+    hashed_vector,
+)
 from pointsman.turns.learning.pattern import Target
 
 AT = Instant(1_000 * DAY)
@@ -27,12 +32,12 @@ WORDS = ("fix", "the", "parser", "test", "commit", "docs", "slow", "query", "pag
 
 
 @pytest.fixture
-def place(store: Store) -> Place:
+def place(store: Store) -> StorePlace:
     return store.place("patterns")
 
 
 @pytest.fixture
-def patterns(place: Place) -> Iterator[PatternStore]:
+def patterns(place: StorePlace) -> Iterator[PatternStore]:
     with closing(PatternStore(place)) as found:
         yield found
 
@@ -77,6 +82,12 @@ def some_look(source: random.Random) -> tuple[Fingerprint, bytes]:
     return look, vector
 
 
+def test_a_store_has_rows_once_a_turn_was_counted(patterns: PatternStore) -> None:
+    assert not patterns.has_rows()
+    turn(patterns, "t1")
+    assert patterns.has_rows()
+
+
 def test_nothing_is_found_before_anything_is_recorded(patterns: PatternStore) -> None:
     assert patterns.nearest(PLAIN, b"", 5) == ()
     assert patterns.summaries() == []
@@ -97,7 +108,7 @@ def test_a_turn_counts_once_and_a_verdict_can_be_taken_back(patterns: PatternSto
     assert (row.success, row.sample_size, row.cost_microusd) == (billionths("0.2"), 2, 1_000)
 
 
-def test_what_is_too_old_or_too_many_goes(place: Place) -> None:
+def test_what_is_too_old_or_too_many_goes(place: StorePlace) -> None:
     with closing(PatternStore(place, Caps(soft=2, hard=3))) as store:
         looks = [Fingerprint(intent_tags=(str(number),)) for number in range(5)]
         for number, look in enumerate(looks[:4]):
@@ -116,14 +127,14 @@ def test_listing_showing_and_reporting_tell_the_same(patterns: PatternStore) -> 
     turn(patterns, "t3", other, hashed_vector("words"), at=Instant(AT + 1))
     assert [each.has_vector for each in patterns.summaries()] == [True, False]
     assert patterns.summaries()[1].models == ("p:B", "p:b")
-    shown = patterns.show(PLAIN.structural_sig)
+    shown = patterns.show(fingerprint_id(PLAIN, b""))
     assert [each.model for each in shown.outcomes] == ["p:B", "p:b"]
     assert [(each.model, each.samples) for each in patterns.report()] == [
         ("p:B", 1),
         ("p:b", 1),
         ("p:m", 1),
     ]
-    assert patterns.delete(PLAIN.structural_sig) == PLAIN.structural_sig
+    assert patterns.delete(fingerprint_id(PLAIN, b"")) == fingerprint_id(PLAIN, b"")
     assert len(patterns.summaries()) == 1
 
 
@@ -138,7 +149,9 @@ def test_an_import_counts_once(patterns: PatternStore) -> None:
     assert (row.success, row.sample_size) == (billionths("0.875"), 16)
 
 
-def test_a_store_is_in_step_with_what_another_did(place: Place, patterns: PatternStore) -> None:
+def test_a_store_is_in_step_with_what_another_did(
+    place: StorePlace, patterns: PatternStore
+) -> None:
     turn(patterns, "t0")
     with closing(PatternStore(place)) as other:
         target = Target(strong_share=HALF)
@@ -162,7 +175,7 @@ def test_a_store_is_in_step_with_what_another_did(place: Place, patterns: Patter
         assert after.looks == 3
 
 
-def test_turns_of_many_processes_are_all_counted(place: Place) -> None:
+def test_turns_of_many_processes_are_all_counted(place: StorePlace) -> None:
     def work(part: int) -> None:
         with closing(PatternStore(place)) as store:
             for number in range(10):

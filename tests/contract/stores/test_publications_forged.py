@@ -161,10 +161,10 @@ def test_a_policy_whose_bytes_were_changed_leaves_the_one_before_in_force_whole(
 def test_two_that_were_signed_under_one_number_count_both_for_nothing(machines: Machines) -> None:
     machine, other = machines(), machines()
     machine.say("acme:one")
-    recorder, key = machine.desk.recorder(), machine.home.signing_key()
+    recorder, key = machine.decision_recorder.recorder(), machine.home.signing_key()
     for by in ("anna", "berta"):
         for draft in drafts(machine, publication(machine, 2, by=by), key):
-            recorder.append(draft).result()
+            recorder.record(draft)
     found = other.now()
     assert found.origin.number == 1
     assert "the same number" in str(found.problems[0])

@@ -134,7 +134,7 @@ def _columns(folder: Path, place: str, name: str) -> set[str]:
     schema = {"patterns": "patterns.sql"}.get(place, f"{place}.sql")
     with closing(SqliteFolder(folder).place(place).writing(schema)) as connection:
         if place == "patterns":
-            from pointsman.storage.stores.patterns.changes import SQL
+            from pointsman.storage.stores.patterns.look import SQL
 
             connection.execute(SQL["prepare"])
         return {str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")}

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pointsman.errors import LedgerError, SemNotFound
 from pointsman.kernel.instant import Instant
-from pointsman.storage.place import Place, Store
+from pointsman.storage.place import Store, StorePlace
 from pointsman.storage.stores.semantic import (
     SEMANTIC,
     Provenance,
@@ -20,7 +20,7 @@ from pointsman.storage.stores.semantic import (
 
 
 @pytest.fixture
-def place(store: Store) -> Place:
+def place(store: Store) -> StorePlace:
     return store.place(SEMANTIC)
 
 
@@ -28,7 +28,7 @@ def by(request_id: str) -> Provenance:
     return Provenance(request_id, "e-1", "sha256:aa", "ann", ("c1", "c2"), Instant(7))
 
 
-def test_every_version_is_kept_with_where_it_came_from(place: Place) -> None:
+def test_every_version_is_kept_with_where_it_came_from(place: StorePlace) -> None:
     write_version(place, "n", "k", b"1", by("r1"))
     written = write_version(place, "n", "k", b"\0two", by("r2"))
     with closing(SemanticMemory(place)) as memory:
@@ -38,7 +38,7 @@ def test_every_version_is_kept_with_where_it_came_from(place: Place) -> None:
     assert written.provenance == by("r2")
 
 
-def test_a_request_writes_once_however_often_it_is_told(place: Place) -> None:
+def test_a_request_writes_once_however_often_it_is_told(place: StorePlace) -> None:
     first = write_version(place, "n", "k", b"1", by("r1"))
     again = write_version(place, "n", "k", b"other", replace(by("r1"), entry="e-2"))
     assert again == first
@@ -46,7 +46,7 @@ def test_a_request_writes_once_however_often_it_is_told(place: Place) -> None:
         assert memory.every_version() == [first]
 
 
-def test_a_namespace_lists_what_it_holds_now_by_the_bytes_of_its_keys(place: Place) -> None:
+def test_a_namespace_lists_what_it_holds_now_by_the_bytes_of_its_keys(place: StorePlace) -> None:
     told = [("b", b"1"), ("a", b"2"), ("B", b"3"), ("b", None), ("é", b"4")]
     for number, (key, value) in enumerate(told):
         write_version(place, "n", key, value, by(f"r{number}"))
@@ -57,21 +57,21 @@ def test_a_namespace_lists_what_it_holds_now_by_the_bytes_of_its_keys(place: Pla
             memory.get("n", "b")
 
 
-def test_a_namespace_has_the_same_name_wherever_it_is_kept(place: Place) -> None:
+def test_a_namespace_has_the_same_name_wherever_it_is_kept(place: StorePlace) -> None:
     write_version(place, "n", "k", b'"v"', by("r1"))
     with closing(SemanticMemory(place)) as memory:
         found = memory.snapshot_id("n")
     assert found == "sha256:363aabacc1aeb000ca7b3d7e89fdb95719400de98033285f8f88054bdebb72f9"
 
 
-def test_nothing_is_found_before_anything_is_written(place: Place) -> None:
+def test_nothing_is_found_before_anything_is_written(place: StorePlace) -> None:
     with closing(SemanticMemory(place)) as memory:
         assert memory.list_namespace("n") == []
         assert memory.history("n", "k") == []
 
 
 @pytest.mark.parametrize("change", ["UPDATE versions SET entry = 'x'", "DELETE FROM versions"])
-def test_a_version_is_neither_changed_nor_removed(place: Place, change: str) -> None:
+def test_a_version_is_neither_changed_nor_removed(place: StorePlace, change: str) -> None:
     write_version(place, "n", "k", b"1", by("r1"))
     connection = place.writing("semantic.sql")
     with pytest.raises(LedgerError, match="never"), place.told_errors():
@@ -79,7 +79,7 @@ def test_a_version_is_neither_changed_nor_removed(place: Place, change: str) -> 
     connection.close()
 
 
-def test_versions_of_many_writers_have_no_gap(place: Place) -> None:
+def test_versions_of_many_writers_have_no_gap(place: StorePlace) -> None:
     def work(part: int) -> None:
         for number in range(5):
             write_version(place, "n", "k", b"1", by(f"r{part}-{number}"))

@@ -9,18 +9,18 @@ from contextlib import closing
 import pytest
 
 from pointsman.kernel.instant import Instant
-from pointsman.storage.place import Place, Store
+from pointsman.storage.place import Store, StorePlace
 from pointsman.storage.stores import sessions as module
 from pointsman.storage.stores.sessions import KeptSession, Pin, SessionStore
 
 
 @pytest.fixture
-def place(store: Store) -> Place:
+def place(store: Store) -> StorePlace:
     return store.place("sessions")
 
 
 @pytest.fixture
-def sessions(place: Place) -> Iterator[SessionStore]:
+def sessions(place: StorePlace) -> Iterator[SessionStore]:
     with closing(SessionStore(place)) as found:
         yield found
 
@@ -46,7 +46,7 @@ def test_pins_are_listed_by_the_bytes_of_their_sessions(sessions: SessionStore) 
 
 
 def test_another_process_sees_a_pin_and_its_end(
-    place: Place, sessions: SessionStore, monkeypatch: pytest.MonkeyPatch
+    place: StorePlace, sessions: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_S", -1.0)
     with closing(SessionStore(place)) as other:
@@ -57,7 +57,7 @@ def test_another_process_sees_a_pin_and_its_end(
         assert other.pinned_model("s") == ""
 
 
-def test_the_last_of_many_writes_stands(place: Place, sessions: SessionStore) -> None:
+def test_the_last_of_many_writes_stands(place: StorePlace, sessions: SessionStore) -> None:
     """Two processes write the same sessions in opposite order; none waits for ever."""
     with closing(SessionStore(place)) as other:
         waits: list[Future[None]] = []
@@ -72,7 +72,7 @@ def test_the_last_of_many_writes_stands(place: Place, sessions: SessionStore) ->
         ] * 8
 
 
-def test_what_is_kept_outlives_who_kept_it(place: Place, sessions: SessionStore) -> None:
+def test_what_is_kept_outlives_who_kept_it(place: StorePlace, sessions: SessionStore) -> None:
     sessions.pin("s", "p:m", Instant(1))
     sessions.close()
     with closing(SessionStore(place)) as later:

@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from pointsman.access import budgets as module
+from pointsman.access.book import Spent
 from pointsman.access.budgets import LAPSED_KEPT, RESERVED_FOR, Budgets, Refused, Reservation
 from pointsman.access.caps import Account, Cap, Each, Owners, Per, caps_of, is_counted, windows_at
 from pointsman.access.charges import Quote, quote_call
-from pointsman.access.spent import Spent
 from pointsman.kernel.instant import DAY, SECOND, Instant, read_instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage

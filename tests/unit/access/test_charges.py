@@ -14,8 +14,7 @@ from pointsman.access.charges import (
 )
 from pointsman.kernel.number import MicroUsd
 from pointsman.providers.messages import Usage
-from pointsman.turns.registry.estimate import DEFAULT_OUTPUT_TOKENS, output_bound
-from pointsman.turns.registry.prices import Price
+from pointsman.turns.registry.prices import DEFAULT_OUTPUT_TOKENS, Price, output_bound
 
 PRICE = Price(
     input=MicroUsd(3_000_000),

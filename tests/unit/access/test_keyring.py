@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pointsman.access.codes import KeyRefusal
 from pointsman.access.keyring import (
     LOOKED_EVERY,
     USE_NOTED_EVERY,
     Keyring,
     opened_admin_token,
 )
-from pointsman.access.keys import ENTROPY_BYTES, Key, Principal, key_token, token_digest
+from pointsman.access.keys import ENTROPY_BYTES, Key, KeyRefusal, Principal, key_token, token_digest
 from pointsman.errors import InputError, LedgerBroken, NotAuthenticated, NotFound
 from pointsman.kernel.instant import SECOND, Instant, read_instant
 

@@ -7,13 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from pointsman.access.caps import Cap, Limit
-from pointsman.access.codes import KeyRefusal
 from pointsman.access.keys import (
     ADMIN,
     ANONYMOUS,
     ENTROPY_BYTES,
     SCOPES,
     Key,
+    KeyRefusal,
     Keys,
     Principal,
     Scope,
@@ -156,7 +156,9 @@ def test_a_key_brings_its_terms() -> None:
             Cap("key ci per day", MicroUsd(5), "day", "key"),
             Cap("key ci in total", MicroUsd(9), "total", "key"),
         ),
+        tenant=KEY_ID,
     )
+    assert who(ring(tenant="acme"), TOKEN).tenant == "acme"
 
 
 @pytest.mark.parametrize("scope", [each for each in SCOPES if each != "models"])

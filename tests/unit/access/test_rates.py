@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.access.rates import MINUTE, count_left, free_at, full, refill, take
 from pointsman.kernel.instant import SECOND, Instant
+from pointsman.recording.rates import MINUTE, count_left, free_at, full, refill, take
 
 NOW = Instant(1_000 * SECOND)
 

@@ -13,18 +13,18 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from pointsman.access.book import HomeBook
-from pointsman.access.budgets import Budgets, Reservation
-from pointsman.access.caps import Cap, Owners
-from pointsman.access.charges import quote_call
-from pointsman.access.spent import (
+from pointsman.access.book import (
     SPENT_FORM,
+    HomeBook,
     Spent,
     rebuild,
     spend_amounts,
     spend_key,
     spent_of,
 )
+from pointsman.access.budgets import Budgets, Reservation
+from pointsman.access.caps import Cap, Owners
+from pointsman.access.charges import quote_call
 from pointsman.errors import IntegrityFailure, LedgerUnavailable
 from pointsman.kernel.entry import Chain, Draft, Entry, empty_head, head_after, next_entry
 from pointsman.kernel.instant import DAY, SECOND, Instant, read_instant
@@ -35,8 +35,14 @@ from pointsman.storage.home import Home, open_home
 from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.sqlite.place import LEAN_CACHE_KIB
 from pointsman.storage.stores import spend as module
-from pointsman.storage.stores.spend import SpendAmounts, SpendKey, SpendStore
-from pointsman.storage.stores.spend_reading import By, SpendQuery, SpendReader
+from pointsman.storage.stores.spend import (
+    By,
+    SpendAmounts,
+    SpendKey,
+    SpendQuery,
+    SpendReader,
+    SpendStore,
+)
 from pointsman.storage.writer.ledger import LedgerWriter
 from pointsman.turns.registry.prices import Price
 
@@ -249,7 +255,7 @@ def test_what_can_never_be_written_does_not_hold_up_the_rest(home: Home) -> None
     book.add(SPENT)
     book.close()
     store = SpendStore(home.path / "spend.db", "other")
-    assert not store.was_clean()
+    assert store.writers() == ["serve"]
     assert totals(home.path / "spend.db", "all") == [("", 25)]
     store.close()
 
@@ -264,7 +270,7 @@ def test_too_much_that_waits_is_left_to_the_ledger(
         book.add(replace(SPENT, session_id=f"s{number}"))
     book.close()
     store = SpendStore(home.path / "spend.db", "other")
-    assert (store.was_clean(), len(totals(home.path / "spend.db", "session"))) == (False, 2)
+    assert (store.writers(), len(totals(home.path / "spend.db", "session"))) == (["serve"], 2)
     store.close()
 
 
@@ -300,7 +306,7 @@ CRASH = """
 import os, sys
 from pathlib import Path
 from pointsman.access.book import HomeBook
-from pointsman.access.spent import SPENT_FORM
+from pointsman.access.book import SPENT_FORM
 from pointsman.storage.home import open_home
 book = HomeBook(open_home(Path(sys.argv[1])), "serve")
 first, *lost = [SPENT_FORM.decode(each.encode()) for each in sys.argv[2:]]

@@ -25,4 +25,4 @@ def judge(fleet: Fleet, node: str, *, seed: str = "s", index: int = 0, at: int =
     )
     fleet.clock.advance(microseconds=at)
     names = Names(fleet.ids.new_id(), "log", fleet.clock.now())
-    fleet.pointsman.desk.recorder().append(trust_draft(names, event)).result()
+    fleet.pointsman.decision_recorder.recorder().record(trust_draft(names, event))

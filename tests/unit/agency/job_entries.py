@@ -27,8 +27,8 @@ def trust(fleet: Fleet) -> list[tuple[str, str, bool]]:
 
 def die_after(fleet: Fleet, at: str) -> None:
     """Have the process die once an entry of this kind is durable."""
-    recorder = fleet.pointsman.desk.recorder()
-    append, hand_in = recorder.append, recorder.decide
+    recorder = fleet.pointsman.decision_recorder.recorder()
+    append, hand_in = recorder.append, recorder.hand_in_decision
 
     def appending(draft: object) -> object:
         found = append(draft)  # type: ignore[arg-type] # whatever is recorded
@@ -43,4 +43,4 @@ def die_after(fleet: Fleet, at: str) -> None:
             raise Crash
 
     recorder.append = appending  # type: ignore[assignment, method-assign] # the ledger itself stays real
-    recorder.decide = deciding  # type: ignore[assignment, method-assign] # as above
+    recorder.hand_in_decision = deciding  # type: ignore[assignment, method-assign] # as above

@@ -27,7 +27,7 @@ from pointsman.kernel.number import Billionths, billionths
 def tell(fleet: Fleet, event: SelfRepEvent) -> None:
     kind, body = selfrep_payload(event)
     draft = Draft(kind, fleet.ids.new_id(), event.request_id, fleet.clock.now(), body)
-    fleet.pointsman.desk.recorder().append(draft).result()
+    fleet.pointsman.decision_recorder.recorder().record(draft)
 
 
 def test_trust_goes_down_by_events_of_the_ledger_and_each_counts_once(fleet: Fleet) -> None:
@@ -64,13 +64,13 @@ def test_events_fold_the_same_at_once_and_one_by_one(folder: Path) -> None:
 
 def test_an_entry_that_is_late_by_its_instant_has_all_folded_again(folder: Path) -> None:
     with opened(folder) as fleet, closing(Pointsman(folder, clock=fleet.clock)) as other:
-        other.desk.recorder()
+        other.decision_recorder.recorder()
         early = fleet.clock.now()
         fleet.clock.advance(seconds=60)
         tell(fleet, ModuleAptSet("r-2", "agent:a", Billionths(500_000_000), "by hand"))
         fleet.agency.live()
         kind, body = selfrep_payload(ModuleAptSet("r-1", "agent:a", Billionths(1), "before it"))
-        other.desk.recorder().append(Draft(kind, "e-1", "r-1", early, body)).result()
+        other.decision_recorder.recorder().record(Draft(kind, "e-1", "r-1", early, body))
         found = fleet.agency.live().module("agent:a")
         assert found is not None
         assert found.apt == 500_000_000

@@ -7,7 +7,6 @@ from msgspec import Raw
 from msgspec.structs import replace
 from tests.models.agents_jobs import a_job, a_router
 
-from pointsman.agents.actions.effects import GovernedAgents, apply_event
 from pointsman.agents.compiled import CompiledAgents, compile_policy
 from pointsman.agents.decide import decide
 from pointsman.agents.modules.event import (
@@ -22,6 +21,7 @@ from pointsman.agents.modules.event import (
 )
 from pointsman.agents.modules.module import Metrics, ModulePolicy, make_edge
 from pointsman.agents.policy import POLICY_FORM
+from pointsman.agents.rules.actions import GovernedAgents, apply_event
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import billionths

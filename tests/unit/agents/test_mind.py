@@ -72,13 +72,19 @@ def test_a_request_has_the_documents_seven_fields_and_four_of_ours() -> None:
 
 
 @pytest.mark.req(8)
-@pytest.mark.parametrize(
-    "name", ["job_id", "job_seed", "query_text", "selfrep_snapshot_id", "brainstate_snapshot_id"]
-)
+@pytest.mark.parametrize("name", ["job_id", "job_seed", "query_text"])
 def test_a_request_without_what_it_needs_is_refused(name: str) -> None:
     given: dict[str, Any] = {key: value for key, value in REQUEST.items() if key != name}
     with pytest.raises(DocumentError, match=f"missing_key.*{name}"):
         read_facts(read_json(json.dumps(given).encode(), "body"))
+
+
+@pytest.mark.parametrize("name", ["selfrep_snapshot_id", "brainstate_snapshot_id"])
+def test_a_request_without_a_snapshot_id_names_no_snapshot(name: str) -> None:
+    """No snapshot has the empty id: the job ends with ROUTER_NO_SNAPSHOT."""
+    given = {key: value for key, value in REQUEST.items() if key != name}
+    found = read_facts(read_json(json.dumps(given).encode(), "body"))
+    assert getattr(found, name) == ""
 
 
 @pytest.mark.parametrize("wrong", [{"mood": 1}, {"candidate_list": "a"}, {"job_id": ""}])

@@ -52,7 +52,7 @@ def recorded(
     policy_id = POLICY_FORM.id(router.policy.policy)
     found = decide(router, facts)
     made = agent_decision(router, facts, found, seal, policy_id, home.identity.ledger)
-    recorder.decide(Names(name, facts.job_id, Instant(5)), made, ASIDE, waits.expect())
+    recorder.hand_in_decision(Names(name, facts.job_id, Instant(5)), made, ASIDE, waits.expect())
     waits.wait()
 
 
@@ -164,7 +164,7 @@ def test_a_changed_outcome_is_a_divergence(home: Home) -> None:
         seal = recorder.hand_in_text(str(facts.query), waits)
         policy_id = POLICY_FORM.id(router.policy.policy)
         made = agent_decision(router, facts, (forged, trace), seal, policy_id, home.identity.ledger)
-        recorder.decide(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
+        recorder.hand_in_decision(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
         waits.wait()
     (report,) = replay_all(home).others
     assert report.verdict is Verdict.DIVERGED
@@ -181,7 +181,7 @@ def test_a_choice_whose_modules_are_gone_cannot_be_run_again(home: Home) -> None
         policy_id = POLICY_FORM.id(router.policy.policy)
         made = agent_decision(router, facts, found, seal, policy_id, home.identity.ledger)
         made = msgspec.structs.replace(made, snapshots={})
-        recorder.decide(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
+        recorder.hand_in_decision(Names("d1", "job-1", Instant(5)), made, ASIDE, waits.expect())
         waits.wait()
     (report,) = replay_all(home).others
     assert (report.verdict, report.code) == (Verdict.UNABLE, "MISSING_SNAPSHOT")

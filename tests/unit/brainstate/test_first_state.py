@@ -17,8 +17,8 @@ from pointsman.brainstate.constants import (
     read_constants,
 )
 from pointsman.brainstate.events import NewGoal
+from pointsman.brainstate.journal import BASE, event_id, seeded_instant, wm_id
 from pointsman.brainstate.reading import StartingAttention, create_state
-from pointsman.brainstate.seeded import BASE, event_id, seeded_instant, wm_id
 from pointsman.brainstate.state import BRAINSTATE_FORM, EMPTY_CWM, BrainState, ResourceBudget
 from pointsman.brainstate.view import constants_view
 from pointsman.errors import IntegrityFailure

@@ -35,7 +35,7 @@ from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
 
 FOLDER = Path(pointsman.brainstate.__file__).parent
-RULES = ("goals", "hints", "memory", "reports", "tick")
+RULES = ("goals", "hints", "memory", "tick")
 # Not rules of document 004: how a topic is written, and how many bytes make a token.
 OTHER_NUMBERS = {"TOPIC_WORDS", "LONGEST_TOPIC", "BYTES_A_TOKEN"}
 

@@ -14,8 +14,7 @@ from pointsman.storage.policies.decision_files import DecisionFiles
 from pointsman.storage.stores.decision_cache import DecisionCache, Kept, cache_counts
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
-from pointsman.workflows.branch_log import BranchLog
-from pointsman.workflows.branch_view import evaluation_value, log_value
+from pointsman.workflows.branch_log import BranchLog, evaluation_value, log_value
 from pointsman.workflows.branching import CACHE_FILE, BranchEvaluation, EvaluationRequest, dry_run
 
 GATE = """
@@ -199,9 +198,9 @@ def test_the_cache_is_bounded_and_lets_the_least_used_go(tmp_path: Path) -> None
     now = read_instant("2026-01-01T00:00:00Z")
     later = read_instant("2026-01-02T00:00:00Z")
     for name in (b"a", b"b", b"c"):
-        cache.put(name, Kept("d", name, now, later))
+        cache.store(name, Kept("d", name, now, later))
     assert cache.get(b"a", now) is not None
-    cache.put(b"d", Kept("d", b"d", now, later))
+    cache.store(b"d", Kept("d", b"d", now, later))
     assert [cache.get(name, now) is not None for name in (b"a", b"b", b"c", b"d")] == [
         True, False, True, True,
     ]  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.absent_texts import no_texts
 
 from pointsman.audit.replay import REGISTRY
 from pointsman.branches.compiled import compile_policy, plain
@@ -22,7 +23,6 @@ from pointsman.branches.policy import (
 )
 from pointsman.branches.trace import OUTCOME_FORM, TRACE_FORM, BranchOutcome, BranchTrace
 from pointsman.errors import DocumentError, InputError, NotFound, ValueRefused
-from pointsman.kernel.content import no_texts
 from pointsman.kernel.document import Document
 
 
@@ -66,6 +66,20 @@ def test_durations(text: str, wanted: int) -> None:
 def test_a_duration_without_a_unit_is_refused() -> None:
     with pytest.raises(DocumentError, match="ttl"):
         a_policy(cache={"enabled": True, "ttl": "60"})
+
+
+@pytest.mark.parametrize(
+    ("ttl", "ttl_ms"), [("1h30m", 5_400_000), ("1d2h3m4s5ms", 93_784_005), ("90m", 5_400_000)]
+)
+def test_a_duration_may_have_several_parts(ttl: str, ttl_ms: int) -> None:
+    policy = a_policy(cache={"enabled": True, "ttl": ttl})
+    assert policy.decisions[0].cache.ttl_ms == ttl_ms
+
+
+@pytest.mark.parametrize("ttl", ["0s", "0h0m", "", "30m1h", "1h 30m", "h", "1h1h"])
+def test_a_cache_that_keeps_nothing_and_a_duration_that_is_none_are_refused(ttl: str) -> None:
+    with pytest.raises(DocumentError, match="ttl"):
+        a_policy(cache={"enabled": True, "ttl": ttl})
 
 
 @pytest.mark.req(321, 322)

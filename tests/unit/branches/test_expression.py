@@ -10,8 +10,7 @@ import pytest
 
 from pointsman.expressions.evaluate import UNKNOWN, EvaluationResult, EvaluationScope
 from pointsman.expressions.expression import condition, value
-from pointsman.expressions.functions import FUNCTIONS
-from pointsman.expressions.operators import OPERATORS
+from pointsman.expressions.functions import FUNCTIONS, OPERATORS
 from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.expressions.values import same
 
@@ -353,3 +352,11 @@ def test_evaluation_never_changes_what_it_looks_at() -> None:
     for text in ("flatten(l)", "sort(flatten(l))", "distinct(l)", "[l, m]", "context", "m.x"):
         value(text).answer(EvaluationScope(context))
     assert repr(context) == before
+
+
+@pytest.mark.parametrize("step", [".a", "[0]", "['a']", "[0].a"])
+def test_a_path_has_at_most_as_many_members_as_an_expression_has_levels(step: str) -> None:
+    members = 64 // step.count("a" if step == ".a" else "0" if step == "[0]" else "a")
+    assert condition("a" + step * (32 if step == "[0].a" else members)).compile()
+    for times in (65, 800):
+        assert "a path of more than 64 members" in str(refused("a" + step * times))

@@ -16,8 +16,7 @@ from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import CountedIds, FrozenClock
 from pointsman.workflows.branch_log import BranchLog
 from pointsman.workflows.branching import EvaluationRequest
-from pointsman.workflows.dependencies import dependency_graph
-from pointsman.workflows.graph import Graph, GraphEdge, GraphNode, subgraph
+from pointsman.workflows.graph import Graph, GraphEdge, GraphNode, dependency_graph, subgraph
 from pointsman.workflows.graph_drawing import draw
 from pointsman.workflows.lineage import impact, lineage_graph, matching_nodes
 

@@ -1,6 +1,7 @@
 """Sensors: what happened is filtered, debounced, told apart, decided about, and run."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -263,3 +264,40 @@ def test_an_equal_event_is_a_duplicate_until_the_window_is_over(
     assert is_duplicate(sensor, event, fired, now) is is_again
     assert forget_old(sensor, fired, now) == (fired if is_again else {})
     assert not is_duplicate(sensor, event, {}, now)
+
+
+ONE_IS_BROKEN = """
+sensors:
+  - {id: sound, type: manual, target: {run: {shell: [sh, -c, "echo sound > sound.txt"]}}}
+  - {id: broken, type: manual, targett: {run: {shell: [sh, -c, "true"]}}}
+  - {id: lost, type: manual, decision: nowhere, targets: {a: {run: {shell: [sh, -c, "true"]}}}}
+"""
+
+
+def test_one_bad_key_in_a_file_of_sensors_leaves_the_others_running(house: House) -> None:
+    house.sensor(ONE_IS_BROKEN)
+    found = house.service.files.current()
+    assert [each.id for each in found.sensors] == ["sound", "lost"]
+    assert len(found.problems) == 1
+    assert house.service.check() == ["`lost`: there is no decision `nowhere`"]
+    house.manual()
+    house.service.tick()
+    assert house.said() == [("sound-1", "sound", "done")]
+    with pytest.raises(InputError, match="nowhere"):
+        house.service.check(["lost"])
+
+
+def test_an_event_left_by_another_process_is_taken_once_though_its_file_stays(
+    house: House,
+) -> None:
+    house.sensor("sensor: {id: b, type: manual, target: {run: {shell: [sh, -c, 'true']}}}")
+    house.service.states.leave_offer("b", "01A", {"n": Decimal("0.1")})
+    left = (house.path / "sensor-state" / "b.offers" / "01A.json").read_bytes()
+    house.service.tick()
+    (house.path / "sensor-state" / "b.offers" / "01A.json").write_bytes(left)
+    house.service.tick()
+    house.service.tick()
+    assert house.said() == [("b-1", "b", "done")]
+    house.service.states.leave_offer("b", "01B", {})
+    house.service.tick()
+    assert house.said() == [("b-1", "b", "done"), ("b-2", "b", "done")]

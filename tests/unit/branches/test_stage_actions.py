@@ -13,8 +13,7 @@ from tests.processes import is_soon_gone
 from pointsman.errors import InputError
 from pointsman.storage.policies.action_written import Action, HttpCall
 from pointsman.storage.policies.settings import WorkflowSettings
-from pointsman.workflows.actions import ActionRunner
-from pointsman.workflows.http_action import host_of, is_loopback
+from pointsman.workflows.actions import ActionRunner, host_of, is_loopback
 
 ALL = WorkflowSettings(commands=("cat", "sh", "sleep"), python=("stages",), timeout_s=20)
 

@@ -39,6 +39,11 @@ decisions:
     cases: [{condition: "true", target: deploy}]
     default: {target: deploy}
     guardrails: [{type: requires_approval, targets: [deploy]}]
+  - id: asked
+    type: switch
+    cases: [{condition: "true", target: deploy}]
+    default: {target: deploy}
+    guardrails: [{type: requires_approval, targets: [deploy], escalation_target: human}]
   - id: shut
     type: switch
     cases: [{condition: "true", target: deploy}]
@@ -98,7 +103,9 @@ class House:
 
     def run(self, text: str = FLOW, run_id: str = "r1", **rest: Any) -> RunReport:
         one = self.pointsman
-        runner = WorkflowRunner(one.home, one.desk, one.branching, (one.clock, one.ids))
+        runner = WorkflowRunner(
+            one.home, one.decision_recorder, one.branching, (one.clock, one.ids)
+        )
         given = WorkflowText(text.encode(), "flow.yaml", self.folder)
         return runner.run(given, rest.pop("settings", ALL), run_id, **rest)
 
@@ -213,6 +220,17 @@ def test_a_run_waits_for_an_approval_and_goes_on_when_it_comes(house: House) -> 
     assert house.kinds().count("decision.branch") == 1, "asking again is not deciding again"
     assert house.run(text, approved=("deploy",)).status == "done"
     assert house.run(text).status == "done", "the approval is on record"
+
+
+def test_a_run_waits_for_an_approval_also_where_an_escalation_target_stands_in_its_place(
+    house: House,
+) -> None:
+    text = flow("{id: start, decision: asked}", "{id: deploy}", "{id: human}")
+    report = house.run(text)
+    assert (report.status, report.waiting_for) == ("waiting", ("deploy",))
+    assert [each.stage_id for each in report.steps] == ["start"], "nothing else has begun"
+    done = house.run(text, approved=("deploy",))
+    assert (done.status, done.steps[-1].stage_id) == ("done", "deploy")
 
 
 def test_a_decision_can_lead_to_another_workflow_which_is_resumed_with_its_own_id(

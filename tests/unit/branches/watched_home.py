@@ -36,7 +36,9 @@ class House:
         self.pointsman = Pointsman(path, clock=self.clock, ids=CountedIds())
         one = self.pointsman
         sources = (self.clock, one.ids)
-        self.service = SensorService(one.home, one.desk, one.branching, sources, lambda: ALL)
+        self.service = SensorService(
+            one.home, one.decision_recorder, one.branching, sources, lambda: ALL
+        )
         self.heard: list[TargetReport] = []
         self.service.on_report = self.heard.append
 

@@ -250,7 +250,7 @@ def test_jobs_are_listed_the_newest_first(pointsman: Pointsman) -> None:
 def judge(pointsman: Pointsman, name: str, score: Billionths, at: int) -> None:
     names = Names(name, "t-1", Instant(at))
     told = Feedback("d-1", score, "", None)
-    pointsman.desk.recorder().append(feedback_draft(names, told)).result()
+    pointsman.decision_recorder.recorder().record(feedback_draft(names, told))
 
 
 def rescored(jobs: BulkJobs) -> Any:
@@ -285,7 +285,7 @@ def test_a_verdict_that_is_not_sure_counts_for_nothing(
                      latency_ms=1, pricing_version="", at=Instant(1))  # fmt: skip
     told = Feedback("d-1", ONE, "", None, Billionths(400_000_000))
     names = Names("f-1", "t-1", Instant(10))
-    pointsman.desk.recorder().append(feedback_draft(names, told)).result()
+    pointsman.decision_recorder.recorder().record(feedback_draft(names, told))
     assert rescored(jobs) == {"verdicts": 1, "turns": 1, "unsure": 1}
     assert mean(pointsman) is None
 
@@ -293,7 +293,7 @@ def test_a_verdict_that_is_not_sure_counts_for_nothing(
 def found_by_judge(pointsman: Pointsman, name: str, decision: str, score: Billionths) -> None:
     told = JudgeVerdict(decision, "j-1", "acme:judge", "sha256:rubric", score)
     draft = judge_verdict_draft(Names(name, "t-1", Instant(30)), told)
-    pointsman.desk.recorder().append(draft).result()
+    pointsman.decision_recorder.recorder().record(draft)
 
 
 def test_what_a_judge_found_is_counted_for_the_answer_it_looked_at(
@@ -304,7 +304,7 @@ def test_what_a_judge_found_is_counted_for_the_answer_it_looked_at(
             store.record(A_LOOK, b"", model=model, turn_id=name, cost_microusd=MicroUsd(5),
                          latency_ms=1, pricing_version="", at=Instant(1))  # fmt: skip
     shadow = Draft(SHADOW, "d-shadow", "t-1", Instant(20), b"{}")
-    pointsman.desk.recorder().append(shadow).result()
+    pointsman.decision_recorder.recorder().record(shadow)
     found_by_judge(pointsman, "j-own", "d-1", ZERO)
     found_by_judge(pointsman, "j-shadow", "d-shadow", ONE)
     assert rescored(jobs) == {"verdicts": 2, "turns": 2, "counted": 2}

@@ -14,8 +14,7 @@ from tests.models.many_turns import record_turns, write_policy
 
 from pointsman.app import Pointsman
 from pointsman.bulk.parquet.export import EXPORT, export_given, export_parquet
-from pointsman.bulk.parquet.files import schema_of
-from pointsman.bulk.parquet.folder import MANIFEST
+from pointsman.bulk.parquet.files import MANIFEST, schema_of
 from pointsman.bulk.parquet.tables import TABLES
 from pointsman.errors import InputError
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant

@@ -12,10 +12,10 @@ from tests.unit.dialects.values import DIALECTS, MODELS, json_values, requests
 from pointsman.errors import InputError
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.look import look
-from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.dialects.spans import with_model
 from pointsman.providers.dialects.tap import end_of, tap, usage_of
 from pointsman.providers.dialects.whole import fold, unfold
+from pointsman.providers.dialects.words_before import with_text_of_last_user
 from pointsman.providers.registry.dialects import speaker
 
 REQUESTS = {

@@ -10,8 +10,8 @@ from tests.unit.dialects.values import DIALECTS, json_values, words
 from pointsman.errors import InputError
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.look import look
-from pointsman.providers.dialects.prefix import with_text_of_last_user
 from pointsman.providers.dialects.spans import with_model
+from pointsman.providers.dialects.words_before import with_text_of_last_user
 
 space = st.sampled_from(["", " ", "\n", "\t ", "  \r\n"])
 

@@ -11,7 +11,7 @@ from tests.unit.dialects.test_spans import written_oddly
 from tests.unit.dialects.values import json_values, words
 
 from pointsman.gateway.turns.stream_carriers import EditedStream, PassThroughStream
-from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
+from pointsman.providers.dialects.chat.stream import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.look import look
 from pointsman.providers.dialects.tap import tap
 from pointsman.providers.dialects.whole import unfold

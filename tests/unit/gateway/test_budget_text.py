@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from pointsman.gateway.api.budgets.text import with_budgets
+from pointsman.gateway.api.budgets.handlers import with_budgets
 from pointsman.turns.policy import GivenBudget, RoutingFile, read_policy
 from pointsman.turns.registry.models import NO_MODELS, registry
 

@@ -32,7 +32,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.stores.semantic import SemanticMemory
 from pointsman.testing import CountedIds, FrozenClock
-from pointsman.testing.time import START
+from pointsman.testing.builders import START
 
 ANN = Actor("key-ann", "ann", "operator")
 ROOT = Actor("admin", "admin", "admin")

@@ -325,7 +325,7 @@ def test_what_the_self_representation_cannot_take_is_refused_when_asked_for(
 
     pointsman = chamber.pointsman
     sources = (pointsman.clock, pointsman.ids)
-    effects = Effects(pointsman.home, pointsman.desk, sources, check)
+    effects = Effects(pointsman.home, pointsman.decision_recorder, sources, check)
     chamber.approvals._effects = effects
     with pytest.raises(InputError, match="no such module"):
         chamber.asked({"node_id": "agent:a", "status": "offline"}, "set_module_status")
@@ -351,9 +351,9 @@ def test_a_key_is_removed_and_its_history_stays(chamber: Chamber) -> None:
 def test_a_disputed_request_takes_nothing_more(chamber: Chamber) -> None:
     state = chamber.vote(chamber.asked(), COUNCIL[0])
     voted = chamber.entries("event.action.voted")[0]
-    recorder = chamber.pointsman.desk.recorder()
+    recorder = chamber.pointsman.decision_recorder.recorder()
     forged = Draft(voted.kind, "forged", voted.ref, voted.at, voted.payload)
-    recorder.append(forged).result()
+    recorder.record(forged)
     assert chamber.approvals.state(state.request.request_id).status == "disputed"
     for by in COUNCIL[1:]:
         with pytest.raises(ActionRefused, match="disputed"):

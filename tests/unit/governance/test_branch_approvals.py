@@ -236,7 +236,7 @@ def at_once(gate: Chamber) -> list[bool]:
     with Pointsman(gate.path, clock=FrozenClock(), ids=CountedIds("other")) as second:
         # The race is for the request, not for who makes the ledger.
         for who in (gate.pointsman, second):
-            who.desk.recorder()
+            who.decision_recorder.recorder()
         threads = [threading.Thread(target=go, args=(who,)) for who in (gate.pointsman, second)]
         for each in threads:
             each.start()
@@ -259,7 +259,9 @@ def test_two_that_ask_at_once_make_one_request(gate: Chamber) -> None:
 def test_a_run_that_waits_goes_on_when_the_request_is_approved(gate: Chamber) -> None:
     pointsman = gate.pointsman
     sources = (pointsman.clock, pointsman.ids)
-    runner = WorkflowRunner(pointsman.home, pointsman.desk, pointsman.branching, sources)
+    runner = WorkflowRunner(
+        pointsman.home, pointsman.decision_recorder, pointsman.branching, sources
+    )
     settings = read_settings(b"", "pointsman.yaml").workflow
     text = WorkflowText(FLOW.encode(), "flow.yaml", Path("/"))
 

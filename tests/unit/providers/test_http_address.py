@@ -13,7 +13,7 @@ from pointsman.providers.http.address import addresses_of, is_public
 from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.port import Deadlines, UpstreamError
 from pointsman.testing.upstream import ScriptedUpstream
-from pointsman.turns.registry.upstream import UpstreamOrigin, read_base_url
+from pointsman.turns.registry.upstream import UpstreamOrigin, is_service, read_base_url
 
 PRIVATE = [
     "127.0.0.1", "127.8.8.8", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254",
@@ -99,7 +99,11 @@ def test_a_name_that_leads_inside_is_refused_unless_allowed(address):
     assert caught.value.error_class == "other"
     with pytest.raises(UpstreamError):
         found("both.example", "1.1.1.1", address)
-    assert found("inside.example", address, allow_private=True) == [address]
+    if is_service(address):
+        with pytest.raises(UpstreamError, match="link-local address or a metadata service"):
+            found("inside.example", address, allow_private=True)
+    else:
+        assert found("inside.example", address, allow_private=True) == [address]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +116,9 @@ def test_disguised_addresses_are_names(host):
 
 def test_an_address_written_in_the_configuration_is_meant():
     assert found("127.0.0.1") == ["127.0.0.1"]
-    assert found("169.254.169.254") == ["169.254.169.254"]
+    assert found("10.0.0.7") == ["10.0.0.7"]
+    with pytest.raises(UpstreamError, match="link-local address or a metadata service"):
+        found("169.254.169.254")
     assert found("localhost", "127.0.0.1") == ["127.0.0.1"]
 
 

@@ -135,11 +135,11 @@ def test_callers_wait_in_line_for_a_connection(loop):
 def test_a_place_in_line_is_given_up_in_time():
     async def work(calls, _upstream):
         first = await calls.ask()
-        with pytest.raises(UpstreamError, match="became free") as caught:
+        with pytest.raises(UpstreamError, match="are in use") as caught:
             await calls.ask(Deadlines(connect_s=0.05))
-        assert caught.value.error_class == "timeout"
-        # It is our own limit: it says nothing about the provider's network.
-        assert caught.value.result == "timeout"
+        assert caught.value.error_class == "busy"
+        # It is our own limit: it says nothing about the provider.
+        assert caught.value.result == "cancelled"
         await first.close()
 
     scripted(work, HANGS, settings=replace(SMALL, max_connections=1))
@@ -279,3 +279,63 @@ def test_a_connection_handed_to_somebody_who_left_goes_to_the_next():
         return upstream.connections_made
 
     assert scripted(work) == 1
+
+
+async def opened(calls, count):
+    """Wait until so many connections are open, and the last of them rests."""
+    async with asyncio.timeout(30):
+        while calls.pool.open_connections != count:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+
+
+@BOTH
+def test_a_warm_pool_opens_a_connection_before_one_is_needed(loop):
+    async def work(calls, upstream):
+        calls.pool.warm(PATIENT)
+        calls.pool.warm(PATIENT)
+        await opened(calls, 1)
+        exchange = calls.pool.begin(message(), PATIENT, asyncio.get_running_loop().time() + 60)
+        assert exchange is not None
+        await opened(calls, 2)
+        await exchange.wait_for_head()
+        await exchange.close()
+        assert (await (await calls.ask()).read()) == b"{}"
+        return upstream.connections_made
+
+    replies = (HANGS, does(SendBytes(plain(b"{}"))))
+    made = scripted(work, *replies, settings=replace(SMALL, is_warm=True), loop=loop)
+    assert made in {2, 3}  # another one may have been begun beside the last call
+
+
+def test_a_pool_that_is_not_warm_opens_nothing_by_itself():
+    async def work(calls, upstream):
+        calls.pool.warm(PATIENT)
+        await asyncio.sleep(0.01)
+        await (await calls.ask()).read()
+        return upstream.connections_made
+
+    assert scripted(work, does(SendBytes(plain(b"{}")))) == 1
+
+
+def test_a_warm_pool_keeps_to_its_limit_and_says_nothing_of_a_provider_that_is_away():
+    async def work():
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            origin = UpstreamOrigin(False, "127.0.0.1", taken.getsockname()[1])
+            pool = ConnectionPool(origin, replace(SMALL, is_warm=True, max_connections=1))
+            pool.warm(PATIENT)
+            await asyncio.sleep(0.01)
+            with pytest.raises(UpstreamError) as caught:
+                await pool.request(message(), PATIENT, asyncio.get_running_loop().time() + 60)
+            assert caught.value.is_unreached
+            await pool.close()
+
+    asyncio.run(work())
+
+
+def test_all_providers_read_the_systems_certificates_once():
+    origins = [UpstreamOrigin(True, f"{name}.example", 443) for name in "ab"]
+    first, second = (ConnectionPool(origin) for origin in origins)
+    assert first._tls is second._tls
+    assert first._tls.verify_mode.name == "CERT_REQUIRED"

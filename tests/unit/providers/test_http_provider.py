@@ -14,12 +14,12 @@ from pointsman.providers.registry.providers import open_providers
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_faults import FAULTS
 from pointsman.testing.upstream_replies import SendBytes, does, fails, plain, says
-from pointsman.turns.registry.models import ModelsFile, SecretRef, read_models
+from pointsman.turns.registry.models import ModelsFile, ProviderKey, read_models
 from pointsman.turns.registry.models import Provider as Configured
 
 CANARY = "sk-canary-0123456789abcdef"
 PATIENT = Deadlines()
-KEYS = (SecretRef(env="KEY_A"), SecretRef(env="KEY_B"))
+KEYS = (ProviderKey(env="KEY_A"), ProviderKey(env="KEY_B"))
 
 
 @pytest.fixture(autouse=True)

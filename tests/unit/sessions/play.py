@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from pointsman.access.spent import Spent
+from pointsman.access.book import Spent
 from pointsman.calls.flow import CallResult, Fallback, Record, RecordPlacement
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant

@@ -89,14 +89,14 @@ def test_what_was_said_of_a_turn_outweighs_what_was_shown(store: ConversationSto
 
 def test_messages_come_back_in_the_order_they_were_kept(store: ConversationStore) -> None:
     for name in ("m2", "m1", "m3"):
-        store.keep(a_message(name)).result()
-    store.keep(a_message("m9", "other")).result()
+        store.append_message(a_message(name)).result()
+    store.append_message(a_message("m9", "other")).result()
     assert [each.id for each in store.messages("s")] == ["m2", "m1", "m3"]
 
 
 def test_erased_words_are_in_no_file(tmp_path: Path) -> None:
     with closing(ConversationStore(tmp_path / "c.db", "full")) as store:
-        store.keep(a_message("m1")).result()
+        store.append_message(a_message("m1")).result()
         assert store.erase("s") == 1
         (row,) = store.messages("s")
         assert (row.kept, row.content) == ("erased", b"")

@@ -178,7 +178,7 @@ def test_a_tier_that_is_exhausted_at_deep_has_no_model() -> None:
         **MODELS,
         "models": {
             **MODELS["models"],
-            OPUS: {**MODELS["models"][OPUS], "capabilities": {"supports_images": False}},
+            OPUS: {**MODELS["models"][OPUS], "capabilities": {"supports_structured_output": False}},
         },
     }
     given = call(tier="deep", output_schema={"type": "object"})

@@ -12,8 +12,7 @@ from pointsman.errors import IntegrityFailure
 from pointsman.kernel.content import Sealed, seal_text
 from pointsman.kernel.entry import Chain, empty_head, next_entry
 from pointsman.kernel.instant import Instant
-from pointsman.sessions.catalogue import CATALOGUE, Payload
-from pointsman.sessions.catalogue_page import catalogue_page
+from pointsman.sessions.catalogue import CATALOGUE, Payload, catalogue_page
 from pointsman.sessions.envelope import (
     Envelope,
     event_draft,

@@ -21,6 +21,7 @@ from pointsman.providers.messages import (
     ToolResult,
     ToolUse,
 )
+from pointsman.sessions.history import TouchTracker
 from pointsman.sessions.message import (
     InvalidMessage,
     MessageUsage,
@@ -31,7 +32,6 @@ from pointsman.sessions.message import (
     check_message,
     unanswered_calls,
 )
-from pointsman.sessions.touched_files import TouchTracker
 from pointsman.sessions.transcript import NOT_SEEN, transcript
 
 USE = ToolUse("tu_1", "read_file", Raw(b'{"path":"src/a.py","more":[{"x":"docs/b.MD"}]}'))

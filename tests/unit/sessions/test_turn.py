@@ -26,12 +26,13 @@ from pointsman.sessions.events.calls import (
     ToolConfirmationResolved,
     ToolFailed,
 )
-from pointsman.sessions.events.routing import (
+from pointsman.sessions.events.session import (
     PatternMatched,
     PatternOverrideDismissed,
     RouteOverridden,
+    TurnCompleted,
+    TurnStarted,
 )
-from pointsman.sessions.events.session import TurnCompleted, TurnStarted
 from pointsman.sessions.tool import ConfirmationAnswer, ConfirmationRequest, ToolOutcome
 from pointsman.sessions.transcript import request_text
 from pointsman.turns.learning.pattern_row import PatternRow

@@ -14,16 +14,22 @@ from msgspec import Raw
 
 from pointsman.conversations.equipment import SessionTools
 from pointsman.providers.messages import Text, ToolUse
-from pointsman.sessions.tool import ToolContext, ToolDefinition, ToolOutcome, ToolSet
+from pointsman.sessions.tool import (
+    ToolContext,
+    ToolDefinition,
+    ToolOutcome,
+    ToolSet,
+    input_problems,
+    schema_refusal,
+)
 from pointsman.sessions.tools.box import ToolBox, permission
 from pointsman.sessions.tools.listing import LIST_DIR, ListInput
-from pointsman.sessions.tools.memory_tool import MEMORY_ADD, MEMORY_REPLACE, AddInput, ReplaceInput
+from pointsman.sessions.tools.memory_files import MEMORY_ADD, MEMORY_REPLACE, AddInput, ReplaceInput
+from pointsman.sessions.tools.process import RUN_SHELL, ShellInput
 from pointsman.sessions.tools.reading import READ_FILE, ReadInput
 from pointsman.sessions.tools.searching import SEARCH, SearchInput
-from pointsman.sessions.tools.shell import RUN_SHELL, ShellInput
-from pointsman.sessions.tools.skill_tool import LOAD_SKILL, LoadInput
+from pointsman.sessions.tools.skills import LOAD_SKILL, LoadInput
 from pointsman.sessions.tools.writing import WRITE_FILE, WriteInput
-from pointsman.sessions.validation import input_problems, schema_refusal
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.policies.tool_settings import OWN_TOOLS, Permission, ToolSettings
 

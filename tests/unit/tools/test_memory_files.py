@@ -13,11 +13,10 @@ from msgspec import Raw
 
 from pointsman.kernel.canonical import content_id
 from pointsman.providers.messages import ToolUse
-from pointsman.sessions.events.state import MemoryEviction, MemoryUpdated
+from pointsman.sessions.events.session import MemoryEviction, MemoryUpdated
 from pointsman.sessions.tool import SessionMemory, ToolContext
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.sessions.tools.memory_files import LARGEST, LONGEST_ENTRY, MemoryFiles
-from pointsman.sessions.tools.memory_tool import memory_tools
+from pointsman.sessions.tools.memory_files import LARGEST, LONGEST_ENTRY, MemoryFiles, memory_tools
 from pointsman.sessions.tools.stop import Stop
 from pointsman.sessions.tools.workspace import WorkspaceFolder
 

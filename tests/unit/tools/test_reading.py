@@ -12,10 +12,9 @@ import pytest
 from pointsman.sessions.tools import listing, searching
 from pointsman.sessions.tools.excerpt import MOST_CHARACTERS, Excerpt
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.sessions.tools.globbing import Glob
 from pointsman.sessions.tools.listing import ListInput, list_dir
 from pointsman.sessions.tools.reading import ReadInput, read_file
-from pointsman.sessions.tools.searching import SearchInput, search
+from pointsman.sessions.tools.searching import Glob, SearchInput, search
 from pointsman.sessions.tools.stop import Stop
 from pointsman.sessions.tools.workspace import WorkspaceFolder
 

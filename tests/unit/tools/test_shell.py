@@ -15,8 +15,7 @@ from tests.processes import is_running
 
 from pointsman.sessions.tools.excerpt import MOST_CHARACTERS
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.sessions.tools.process import MARK, Timeouts
-from pointsman.sessions.tools.shell import ShellInput, environment, run_shell
+from pointsman.sessions.tools.process import MARK, ShellInput, Timeouts, environment, run_shell
 from pointsman.sessions.tools.stop import Stop, in_thread
 
 QUICK = Timeouts(command_s=30, term_s=0.3, kill_s=5, drain_s=0.3)

@@ -11,11 +11,17 @@ from msgspec import Raw
 
 from pointsman.kernel.number import Billionths
 from pointsman.providers.messages import Text, ToolUse
-from pointsman.sessions.events.state import SkillLoaded
+from pointsman.sessions.events.session import SkillLoaded
 from pointsman.sessions.tool import Skills, ToolContext, ToolOutcome
 from pointsman.sessions.tools.failure import CallFailed
-from pointsman.sessions.tools.skill_tool import SessionSkills
-from pointsman.sessions.tools.skills import THRESHOLD, matches, read_skills, skill_words, words
+from pointsman.sessions.tools.skills import (
+    THRESHOLD,
+    SessionSkills,
+    matches,
+    read_skills,
+    skill_words,
+    words,
+)
 from pointsman.sessions.tools.stop import Stop
 
 GOOD = "---\nname: {name}\ndescription: {about}\n---\n\n# How\n\nDo it well.\n"

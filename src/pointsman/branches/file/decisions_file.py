@@ -29,8 +29,15 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Weight = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_TOTAL})]
 Slot = Annotated[int, Meta(ge=0, le=MAX_TOTAL)]
 Priority = Annotated[int, Meta(ge=-MAX_INT, le=MAX_INT)]
-Duration = Annotated[str, Meta(pattern="^[0-9]{1,9}(ms|s|m|h|d)$")]
-"""A whole number and its unit: `500ms`, `30s`, `15m`, `24h`, `7d`."""
+_PART = "[0-9]{1,9}"
+Duration = Annotated[
+    str,
+    Meta(
+        min_length=2,
+        pattern=f"^({_PART}d)?({_PART}h)?({_PART}m)?({_PART}s)?({_PART}ms)?$",
+    ),
+]
+"""Whole numbers with their units, the largest first: `500ms`, `30s`, `24h`, `1h30m`, `7d`."""
 
 
 AnyValue = Annotated[object, Meta(extra_json_schema={"description": "any value"})]

@@ -101,6 +101,9 @@ class _Check:
     def problems(self) -> Iterator[Problem]:
         """Yield every problem of the decision."""
         yield from self._form_problems()
+        if not any(char in "123456789" for char in self._given.cache.ttl):
+            at = (*self._at, "cache", "ttl")
+            yield self._problem(at, "a `ttl` of nothing keeps no answer", "write `enabled: false`")
         yield from self._target_problems()
         yield from self._expression_problems()
         if self._given.type == "weighted":

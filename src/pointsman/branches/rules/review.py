@@ -15,7 +15,7 @@ from pointsman.branches.rules.cells import Cell, Cells, asked_by, fits_together
 from pointsman.branches.rules.guardrails import NO_APPROVALS, judge_choice
 from pointsman.branches.rules.table import Table
 from pointsman.expressions.values import Value, same
-from pointsman.kernel.meaning import Meaning
+from pointsman.kernel.codes import Meaning
 
 MOST_COMPARED = 256
 """Earlier rules that one is compared with where there are too many inputs to try all."""

@@ -14,8 +14,14 @@ from msgspec.structs import replace
 
 from pointsman.audit.pool import Progress, home_opener, run_ranges
 from pointsman.audit.ranges import ChainSize, Range, count_entries, plan_ranges
-from pointsman.bulk.parquet.files import DayFiles, check_installed
-from pointsman.bulk.parquet.folder import FORMAT, Manifest, continue_folder, write_manifest
+from pointsman.bulk.parquet.files import (
+    FORMAT,
+    DayFiles,
+    Manifest,
+    check_installed,
+    continue_folder,
+    write_manifest,
+)
 from pointsman.bulk.parquet.rows import RowReader
 from pointsman.bulk.work import BulkKind, BulkResult, value_of
 from pointsman.errors import InputError

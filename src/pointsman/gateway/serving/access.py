@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pointsman.access.keys import ANONYMOUS, Principal
-from pointsman.access.roles import ALL, Access, RoleAccess, Scope
-from pointsman.errors import NotAuthenticated, PermissionDenied
+from pointsman.access.roles import ALL, SCOPES, Access, RoleAccess, Scope
+from pointsman.errors import NotAuthenticated, NotPermitted, PermissionDenied
 from pointsman.gateway.serving.http import Asked
 from pointsman.gateway.serving.login import (
     PAGE_HEADER,
@@ -26,6 +26,8 @@ def caller_of(
 
     Its scopes decide, and the role of a key that was given one.
     """
+    if asked.refusal is not None:
+        raise asked.refusal
     # Models are called with keys alone.
     caller = None if scope == "models" else _logged_in(parts, asked, scope)
     if caller is None:
@@ -78,6 +80,27 @@ def check_reader(
             check_not_elsewhere(asked)
             return ANONYMOUS
         raise
+
+
+def find_caller(parts: GatewayServices, asked: Asked) -> Principal:
+    """Return the caller by whatever scope they have, or raise why nothing here is served."""
+    refused: NotPermitted | None = None
+    for scope in SCOPES:
+        check = check_reader if scope in {"read", "act"} else caller_of
+        try:
+            return check(parts, asked, scope)
+        except NotPermitted as error:
+            refused = error
+    raise refused or NotAuthenticated
+
+
+def is_known(parts: GatewayServices, asked: Asked) -> bool:
+    """Tell whether the caller has a valid key, or needs none."""
+    try:
+        find_caller(parts, asked)
+    except NotAuthenticated:
+        return False
+    return True
 
 
 def credential_of(asked: Asked) -> str | None:

@@ -19,11 +19,15 @@ MOST_WAITING: Final = 1000
 Written = Callable[[Entry], bytes | None]
 """Writes an entry as an event; none where it is not for readers."""
 
+Owner = Callable[[Entry], str | None]
+"""Names the tenant that an entry is about, empty for none; None where it concerns all."""
+
 
 class Reader:
-    """One who follows the feed."""
+    """One who follows the feed, as far as `reach` lets it see: a tenant's events, or all."""
 
-    def __init__(self, most: int = MOST_WAITING) -> None:
+    def __init__(self, most: int = MOST_WAITING, reach: str | None = None) -> None:
+        self.reach = reach
         self._waiting: deque[bytes] = deque()
         self._most = most
         self._dropped = 0
@@ -62,8 +66,11 @@ class Reader:
 class Feed:
     """Tells readers in one event loop what a commit thread made durable."""
 
-    def __init__(self, written: Written, most_readers: int = MOST_READERS) -> None:
+    def __init__(
+        self, written: Written, most_readers: int = MOST_READERS, owner: Owner = lambda _: None
+    ) -> None:
         self._written = written
+        self._owner = owner
         self._most = most_readers
         self._readers: list[Reader] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -73,12 +80,12 @@ class Feed:
         """How many follow."""
         return len(self._readers)
 
-    def join(self) -> Reader:
-        """Follow from now on."""
+    def join(self, reach: str | None = None) -> Reader:
+        """Follow from now on: the events of one tenant, or all."""
         if len(self._readers) >= self._most:
             raise TooManyReaders(hint=f"{self._most} follow already")
         self._loop = asyncio.get_running_loop()
-        reader = Reader()
+        reader = Reader(reach=reach)
         self._readers.append(reader)
         return reader
 
@@ -96,7 +103,7 @@ class Feed:
         """Tell an event that was written already; from any thread."""
         loop = self._loop
         if self._readers and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._offer, [event])
+            loop.call_soon_threadsafe(self._offer, [(None, event)])
 
     def end(self) -> None:
         """Let every reader go; in the event loop."""
@@ -104,12 +111,20 @@ class Feed:
             reader.end()
 
     def _tell(self, entries: Sequence[Entry]) -> None:
-        self._offer([each for each in map(self._written, entries) if each is not None])
+        is_limited = any(each.reach is not None for each in self._readers)
+        events = []
+        for entry in entries:
+            owner = self._owner(entry) if is_limited else None
+            event = self._written(entry)
+            if event is not None:
+                events.append((owner, event))
+        self._offer(events)
 
-    def _offer(self, events: Sequence[bytes]) -> None:
+    def _offer(self, events: Sequence[tuple[str | None, bytes]]) -> None:
         for reader in self._readers:
-            for event in events:
-                reader.offer(event)
+            for owner, event in events:
+                if reader.reach is None or owner in {None, reader.reach}:
+                    reader.offer(event)
 
 
 def sse(name: str, data: bytes, event_id: str = "") -> bytes:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.errors import PointsmanError
+from pointsman.gateway.serving.addresses import public_words
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -44,6 +45,10 @@ class Send(Protocol):
         """Answer on, no faster than the caller reads."""
         ...
 
+    def push(self, data: bytes) -> bool:
+        """Answer on at once; False where the caller lags, and must be waited for."""
+        ...
+
     def end(self, last: bytes = b"") -> None:
         """End an answer of pieces, with its last one in the same write."""
         ...
@@ -68,6 +73,8 @@ class Asked(Struct, frozen=True):
     headers: Mapping[bytes, bytes]
     body: bytes
     client: str
+    refusal: PointsmanError | None = None
+    """Why the caller is refused, where that was found before the body was read."""
 
     def header(self, name: bytes) -> str:
         """Return a header as text, empty where it is absent."""
@@ -75,6 +82,18 @@ class Asked(Struct, frozen=True):
 
 
 Handler = Callable[[Asked, Receive, Send], Awaitable[None]]
+
+
+class RouteHandler(Protocol):
+    """Serves the requests of a route."""
+
+    def check_caller(self, asked: Asked) -> bool:
+        """Tell whether the caller is known, before the body is read, or raise the refusal."""
+        ...
+
+    async def __call__(self, asked: Asked, receive: Receive, send: Send, /) -> None:
+        """Serve one request."""
+        ...
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -129,11 +148,12 @@ async def answer_value(send: Send, value: object, status: int = 200, headers: He
 def error_value(error: PointsmanError, trace_id: str, timestamp: str) -> dict[str, object]:
     """Return an error in the product's own shape."""
     severity = "error" if error.http_status >= 500 else "warning"
+    message, where, hint = public_words(error)
     return {
         "error_code": error.code,
         "status": error.http_status,
         "severity": severity,
-        "user_message": error.message,
-        "developer_message": ": ".join(each for each in (error.where, error.hint) if each),
+        "user_message": message,
+        "developer_message": ": ".join(each for each in (where, hint) if each),
         "meta": {"trace_id": trace_id, "timestamp": timestamp},
     }

@@ -22,9 +22,11 @@ from pointsman.gateway.serving.route import Route
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.gateway.telemetry.metrics import GatewayMetrics
 from pointsman.gateway.telemetry.tracing import Tracing
+from pointsman.providers.dialects.parts import Memos
 from pointsman.providers.port import Deadlines
 from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.health import LiveHealth
+from pointsman.recording.key_limits import KeyLimiter
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.policies.settings import Settings
@@ -73,6 +75,7 @@ class GatewayServices(Struct, frozen=True):
     calls: CallServices
     feed: Feed
     log: Log
+    limiter: KeyLimiter
     tracing: Tracing | None = None
     new_admin_token: str = ""
     loops: list[LoopBridge] = []
@@ -91,6 +94,11 @@ class GatewayServices(Struct, frozen=True):
     """When another model may take over, by the settings."""
     deadlines: Deadlines = Deadlines()
     """How long providers may take, by the settings."""
+
+    memos: Memos = field(default_factory=Memos)
+    """The facts remembered of the parts of long requests."""
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a long request is read in steps: taking turns, all would be late."""
 
     looked: list[InForce] = []
     """The policy in force, as this round of the event loop saw it."""
@@ -114,7 +122,7 @@ class GatewayServices(Struct, frozen=True):
         """Return the bridge from the ledger's threads into this event loop."""
         if not self.loops:
             bridge = LoopBridge(asyncio.get_running_loop())
-            self.pointsman.desk.recorder().serve_loop(
+            self.pointsman.decision_recorder.recorder().serve_loop(
                 bridge.after_group, bridge.soon, self.is_alone
             )
             self.loops.append(bridge)
@@ -142,4 +150,4 @@ def stored_lock(sessions: SessionStore, session_id: str) -> TurnLock | None:
     kept = sessions.find(session_id)
     if not kept.locked_model:
         return None
-    return TurnLock(kept.turn_id, kept.decision_id, kept.locked_model)
+    return TurnLock(kept.turn_id, kept.decision_id, kept.locked_model, is_stored=True)

@@ -21,6 +21,7 @@ from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.app import Pointsman
 from pointsman.calls.flow import TurnLock
 from pointsman.errors import PointsmanError
+from pointsman.gateway.serving.addresses import hide_addresses
 from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.services import ReplicaRow, SharedReport
 from pointsman.gateway.telemetry.logs import Log
@@ -32,9 +33,10 @@ from pointsman.replicas.shared_stores import SharedStores, open_shared_stores
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.postgres.place import PostgresStore
-from pointsman.storage.sharing import WaitingTurn
+from pointsman.storage.sharing import LookAhead, WaitingTurn
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.turns.facts import BudgetLeft
+from pointsman.turns.registry.models import is_local
 from pointsman.turns.registry.provider_state import Health, Thresholds
 from pointsman.turns.registry.trials import TRIED_FOR_S
 from pointsman.version import VERSION
@@ -61,12 +63,20 @@ class Sharing:
     def __init__(self, pointsman: Pointsman, shared: SharedStores, keyring: Keyring) -> None:
         self.shared = shared
         self._pointsman = pointsman
-        clock, ids, recorder = pointsman.clock, pointsman.ids, pointsman.desk.recorder()
+        clock, ids, recorder = (
+            pointsman.clock,
+            pointsman.ids,
+            pointsman.decision_recorder.recorder(),
+        )
         self._executor = ThreadPoolExecutor(THREADS, "shared")
         self.budgets = SharedBudgets(shared.durable, shared.quick, shared.process, ids)
         probe_after_s = pointsman.files.settings().value.availability.probe_after_s
         thresholds = Thresholds(probe_after_s=probe_after_s)
         self.health = SharedHealth(clock, shared.process, self._wake, thresholds)
+        self.health.store_clock.compare(shared.state.now_us)
+        self.health.is_own = lambda provider: is_local(
+            pointsman.files.in_force().ready.models, provider
+        )
         self.replica = Replica(
             shared,
             self.budgets,
@@ -79,6 +89,9 @@ class Sharing:
         files = pointsman.files
         self._published = files if isinstance(files, LedgerPolicies) else None
         self._looked_at = 0.0
+        self._looks: list[tuple[str, asyncio.Future[LookAhead]]] = []
+        """Turns that wait for the next look at their session."""
+        self._looking: asyncio.Task[None] | None = None
         self._feeding: _Feeding | None = None
 
     def begin(self, feed: Feed, log: Log) -> None:
@@ -108,18 +121,54 @@ class Sharing:
         """Run work that waits for the network in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
-    def ahead(
+    async def ahead(
         self, session_id: str, owners: Owners, caps: Sequence[Cap], now: Instant, *, is_new: bool
     ) -> Ahead:
-        """Look at what a turn must know before it is decided. Blocks."""
-        known = self.shared.state.ahead(session_id)
+        """Look at what a turn must know before it is decided."""
+        known = await self._look_ahead(session_id)
         lock = _lock(known.waiting)
         if lock is not None and not is_new:
             return Ahead(lock=lock)
-        self._pointsman.look_at_taints()
-        budgets = self.budgets.remaining(owners, caps, now) if caps else ()
-        claims, denied = self._claim()
+        budgets: tuple[BudgetLeft, ...] = ()
+        if caps:
+            budgets = await self.run(lambda: self.budgets.remaining(owners, caps, now))
+        claims, denied = (await self.run(self._claim)) if self.health.half_open() else ((), {})
         return Ahead(known.pinned_model, lock, budgets, denied, claims)
+
+    async def _look_ahead(self, session_id: str) -> LookAhead:
+        """Look at a session and at new taints, together with all turns that wait for such a look.
+
+        INVARIANT: the look begins after it was asked for, so it sees what was done before.
+        """
+        found: asyncio.Future[LookAhead] = asyncio.get_running_loop().create_future()
+        self._looks.append((session_id, found))
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look_for_all())
+        return await found
+
+    async def _look_for_all(self) -> None:
+        try:
+            while self._looks:
+                asked, self._looks = self._looks, []
+                names = [*dict.fromkeys(name for name, _ in asked)]
+                try:
+                    known = await self.run(lambda names=names: self._look_at(names))  # type: ignore[misc] # bound at once
+                except Exception as error:  # noqa: BLE001 - each turn that waits answers with it
+                    for _, found in asked:
+                        if not found.done():
+                            found.set_exception(error)
+                    continue
+                for name, found in asked:
+                    if not found.done():
+                        found.set_result(known[name])
+        finally:
+            self._looking = None
+
+    def _look_at(self, session_ids: Sequence[str]) -> dict[str, LookAhead]:
+        """Look at sessions, and read the taints that other replicas recorded. Blocks."""
+        known = self.shared.state.ahead_of(session_ids)
+        self._pointsman.look_at_taints()
+        return known
 
     def _claim(self) -> tuple[tuple[str, ...], dict[str, Health]]:
         """Claim the right to try models that were out, one request at a time over all replicas."""
@@ -157,7 +206,10 @@ class Sharing:
 
     def report(self) -> SharedReport:
         """Return the shared state: live replicas and failures; asks no other process."""
-        quick, trouble = self.shared.quick, dict(sorted(self.replica.trouble.items()))
+        quick, trouble = (
+            self.shared.quick,
+            {part: hide_addresses(cause) for part, cause in sorted(self.replica.trouble.items())},
+        )
         is_counted = quick is None or bool(quick.epoch)
         rows = (
             ReplicaRow(each.beat.process, each.beat.chain, each.beat.policy_id, each.beat.version)
@@ -166,7 +218,7 @@ class Sharing:
         )
         return SharedReport(
             replica=self.shared.process,
-            chain=self._pointsman.desk.recorder().chain,
+            chain=self._pointsman.decision_recorder.recorder().chain,
             budgets="ok" if is_counted and "spending" not in trouble else "unavailable",
             redis=None if quick is None else "down" if "redis" in trouble else "ok",
             trouble=trouble,
@@ -198,7 +250,7 @@ class _Feeding:
     def __init__(self, pointsman: Pointsman, feed: Feed) -> None:
         self._feed = feed
         self._home = pointsman.home
-        self._own = pointsman.desk.recorder().chain
+        self._own = pointsman.decision_recorder.recorder().chain
         self._reader: LedgerReader | None = None
         self._seen: dict[str, int] = {}
 

@@ -12,8 +12,8 @@ from pointsman.recording.ruling import Ruling
 from pointsman.turns.registry.models import provider_of
 
 if TYPE_CHECKING:
+    from pointsman.calls.call_end import CallEnd
     from pointsman.calls.model_call import ModelCall
-    from pointsman.calls.services import CallEnd
     from pointsman.gateway.telemetry.tracing import Tracing
     from pointsman.turns.trace import Evaluation, ValidationFailure
 

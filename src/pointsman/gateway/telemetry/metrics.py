@@ -90,6 +90,7 @@ class GatewayMetrics:
             name: defaultdict(_Histogram) for name in HISTOGRAMS
         }
         self.overhead = self.histogram("pointsman_overhead_seconds", ())
+        self.commit = self.histogram("pointsman_ledger_commit_seconds", ())
         self.in_flight = 0
 
     def count(self, name: str, labels: Labels, by: int = 1) -> None:

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+TRACEPARENT: Final = b"traceparent"
 _TRACEPARENT: Final = re.compile(
     rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
 )
@@ -26,7 +27,7 @@ class TraceContext(Struct, frozen=True):
 
 def trace_context(headers: Mapping[bytes, bytes]) -> TraceContext | None:
     """Read `traceparent`; a malformed one counts as absent."""
-    given = headers.get(b"traceparent")
+    given = headers.get(TRACEPARENT)
     if given is None:
         return None
     found = _TRACEPARENT.fullmatch(given.strip())

@@ -6,7 +6,7 @@ from typing import Final
 
 from pointsman.errors import InputError
 from pointsman.gateway.serving.http import Headers, Send
-from pointsman.learning.rubric import answer_text
+from pointsman.learning.shadow_runs import answer_text
 from pointsman.providers.dialects.whole import fold
 from pointsman.providers.port import Dialect
 from pointsman.providers.registry.dialects import speaker
@@ -44,6 +44,11 @@ class CopyingSend:
         """Answer on."""
         self._keep(data)
         await self._send.more(data)
+
+    def push(self, data: bytes) -> bool:
+        """Answer on at once."""
+        self._keep(data)
+        return self._send.push(data)
 
     def end(self, last: bytes = b"") -> None:
         """End an answer of pieces."""

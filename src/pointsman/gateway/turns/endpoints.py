@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pointsman.access.keys import Principal
 from pointsman.calls.flow import CallResult, Flow, FlowEnd, Record, RecordPlacement
-from pointsman.errors import LedgerError, NotAuthenticated, PointsmanError
+from pointsman.errors import CallerLimited, LedgerError, NotAuthenticated, PointsmanError
 from pointsman.gateway.serving.access import caller_of
 from pointsman.gateway.serving.http import JSON, Asked, Headers, Receive, Send, answer
 from pointsman.gateway.serving.services import GatewayServices
@@ -106,11 +106,20 @@ class ModelEndpoint:
         finally:
             self.finish_request(status, live, failed)
 
+    def check_caller(self, asked: Asked) -> bool:
+        """Raise unless the caller may call models."""
+        caller_of(self.parts, asked)
+        return True
+
     def read_turn(self, asked: Asked) -> LiveTurn:
         """Read the turn that a request asks for, or raise why it cannot be served."""
         parts = self.parts
         in_force = parts.in_force()
-        return self._live(asked, caller_of(parts, asked), in_force)
+        live = self._live(asked, caller := caller_of(parts, asked), in_force)
+        if caller.key_id:
+            limits = (caller.key_id, caller.tenant, caller.limits)
+            live.admission = parts.limiter.admit(*limits, live.asked_at)
+        return live
 
     def finish_request(
         self, status: int, live: LiveTurn | None, failed: PointsmanError | None
@@ -118,6 +127,10 @@ class ModelEndpoint:
         """Count a request that is over, and tell of it."""
         parts = self.parts
         parts.metrics.in_flight -= 1
+        if live is not None and live.admission is not None:
+            spent = None if live.end is None else live.end.spent
+            used = 0 if spent is None else spent.input_tokens + spent.output_tokens
+            parts.limiter.finish(live.admission, used, parts.pointsman.clock.now())
         cell = self._counted.get(status)
         if cell is None:
             labels = (("endpoint", self._name), ("status", str(status)))
@@ -128,12 +141,17 @@ class ModelEndpoint:
 
     def _live(self, asked: Asked, caller: Principal, in_force: InForce) -> LiveTurn:
         """Read a request, or raise why it cannot be served."""
-        return LiveTurn(self.parts, incoming(self._dialect, asked, caller, in_force), in_force)
+        request = incoming(self._dialect, asked, caller, in_force, self.parts.memos)
+        return LiveTurn(self.parts, request, in_force)
 
     async def _serve_turn(self, live: LiveTurn, drive: Drive, receive: Receive, send: Send) -> None:
         """Run the turn; a caller who hangs up ends it."""
         watch, sharing = DisconnectWatch(receive), self.parts.sharing
         try:
+            if live.is_much_to_read:
+                await read_in_steps(live)
+            if live.asks_detectors:
+                await live.ask_detectors()
             if sharing is not None:
                 await live.look_ahead(sharing)
             await drive(live, send)
@@ -189,7 +207,22 @@ class ModelEndpoint:
         if live is not None and live.is_decided and not isinstance(error, LedgerError):
             return live.headers(upstream)
         own_id = self.parts.pointsman.ids.new_id() if live is None else live.turn_id
-        return [request_id_header(self._dialect, upstream, own_id)]
+        found = [request_id_header(self._dialect, upstream, own_id)]
+        if isinstance(error, CallerLimited):
+            is_anthropic = self._dialect == "messages"
+            found += [
+                (name.encode(), value.encode())
+                for name, value in error.headers
+                if name.startswith("anthropic-") == is_anthropic
+            ]
+        return found
+
+
+async def read_in_steps(live: LiveTurn) -> None:
+    """Read a long request; short ones go between, and long ones one after the other."""
+    async with live.parts.reading:
+        for _ in live.reading_steps():
+            await asyncio.sleep(0)
 
 
 def _check_went_well(live: LiveTurn, ended: FlowEnd, last: Forwarding | None) -> None:

@@ -21,6 +21,7 @@ from pointsman.errors import (
     RateLimited,
     RoutingFailed,
 )
+from pointsman.gateway.serving.addresses import public_words
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.instant import SECOND, instant_text
@@ -168,9 +169,13 @@ def status_of(error: PointsmanError) -> int:
         return 502
     if error.status in _PASSED_ON:
         return error.status
-    if error.error_class == "timeout":
-        return 504
-    usual = {"rate_limit": 429, "invalid_request": 400, "context_overflow": 400}
+    usual = {
+        "rate_limit": 429,
+        "invalid_request": 400,
+        "context_overflow": 400,
+        "timeout": 504,
+        "busy": 503,
+    }
     return usual.get(error.error_class, 502)
 
 
@@ -181,7 +186,7 @@ def is_final(error: PointsmanError, status: int) -> bool:
 
 def told_message(error: PointsmanError) -> str:
     """Return what a caller reads: a provider's own words where it said some."""
-    message = error.message
+    message, _where, hint = public_words(error)
     if isinstance(error, UpstreamError) and error.said and error.said not in message:
         message = f"{message}: {error.said}"
-    return f"{message} ({error.hint})" if error.hint else message
+    return f"{message} ({hint})" if hint else message

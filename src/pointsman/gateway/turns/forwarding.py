@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
@@ -26,7 +27,6 @@ from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import ModelCall
 from pointsman.errors import InputError, OverBudget, PointsmanError
 from pointsman.gateway.serving.http import EVENTS, JSON, Headers, Send
-from pointsman.gateway.turns.notice import notice_of
 from pointsman.gateway.turns.stream_carriers import (
     HELD_BYTES,
     Edit,
@@ -36,7 +36,7 @@ from pointsman.gateway.turns.stream_carriers import (
     TranslatedStream,
 )
 from pointsman.gateway.turns.turn import LiveTurn
-from pointsman.providers.dialects.chat.stream_usage import UnaskedUsage, asking_usage
+from pointsman.providers.dialects.chat.stream import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.spans import with_model
 from pointsman.providers.dialects.tap import Tap, end_of, tap
@@ -46,7 +46,22 @@ from pointsman.providers.http.exchange import Exchange
 from pointsman.providers.http.provider import HttpProvider
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import Dialect, Outgoing, UpstreamAnswer, UpstreamError
-from pointsman.providers.registry.dialects import speaker
+from pointsman.providers.registry.dialects import provider_speaker, speaker
+
+if TYPE_CHECKING:
+    from pointsman.gateway.turns.turn import LiveTurn
+
+
+def notice_of(live: LiveTurn) -> str:
+    """Return the fallback notice for the start of the answer; empty where none may stand."""
+    if not live.fallen_from or live.parts.settings.fallback.notice != "in_band":
+        return ""
+    if not live.request.look.wants_free_text:
+        return ""
+    each = zip(live.fallen_from, live.fallen_as, strict=True)
+    failed = ", ".join(f"{model} failed ({why})" for model, why in each)
+    return f"[pointsman: {failed}; {live.model} answers]\n\n"
+
 
 Begin = Callable[[], Exchange | None]
 """Sends a request that is written already, where a connection rests."""
@@ -84,7 +99,9 @@ class Forwarding:
         request = self.live.request
         look = request.look
         if self.is_same:
-            own = without_foreign(request.dialect, self.live.stripped_body())
+            own = self.live.stripped_body()
+            if request.dialect != "chat":
+                own = without_foreign(request.dialect, own)
             is_given = own is request.asked.body
             body = look.with_model(self._name) if is_given else with_model(own, self._name)
             if look.is_stream and self.dialect == "chat":
@@ -98,7 +115,8 @@ class Forwarding:
         if self.is_same and not headers.keys().isdisjoint(_PASSED_ON):
             found = [(name, headers[name]) for name in _PASSED_ON if name in headers]
             passed = tuple((name.decode(), value.decode("latin-1")) for name, value in found)
-        return Outgoing(self.dialect, self._name, body, look.is_stream, passed)
+        unit = self.live.session_id
+        return Outgoing(self.dialect, self._name, body, look.is_stream, passed, unit=unit)
 
     def _asking_usage(self, body: bytes) -> bytes:
         """Ask what the stream uses, if the provider is to tell it always."""
@@ -143,7 +161,7 @@ class Forwarding:
             return self._fail(error)
         except InputError as error:
             return self._fail(untranslatable(error))
-        self.call.answer_headers = answer.headers
+        self.call.take_head(answer)
         try:
             if live.request.look.is_stream:
                 return await self._stream(answer)
@@ -184,7 +202,7 @@ class Forwarding:
     def _translate(self, body: bytes) -> bytes:
         asked = speaker(self.live.request.dialect)
         try:
-            told = speaker(self.dialect).read_response(body)
+            told = provider_speaker(self.dialect).read_response(body)
             return asked.write_response(told, self.model, int(time.time()))
         except InputError as error:
             raise unreadable(self._provider.name, error) from error
@@ -222,6 +240,9 @@ class Forwarding:
             seen.feed(piece)
             out = carriage.feed(piece)
             self._size += len(out)
+            if self.has_begun and seen.stop_reason is None and isinstance(answer, Exchange):
+                await self._more(out)
+                out = await self._pass_on(answer, seen, carriage)
             if seen.stop_reason is not None and not is_bound:
                 is_bound = True
                 await self.live.hold(seen.stop_reason)
@@ -240,6 +261,24 @@ class Forwarding:
             _check_is_sound(seen)
         waiting.append(carriage.finish())
         await self._end(b"".join(waiting), seen)
+
+    async def _pass_on(self, answer: Exchange, seen: Tap, carriage: StreamCarrier) -> bytes:
+        """Write pieces as they come, up to the one that ends the answer; return that one."""
+        last = b""
+
+        def take(piece: bytes) -> bool:
+            nonlocal last
+            seen.feed(piece)
+            out = carriage.feed(piece)
+            if seen.stop_reason is None:
+                return self.send.push(out)
+            last = out
+            return False
+
+        while seen.stop_reason is None and await answer.pass_on(take):
+            # The caller does not read as fast as the provider writes.
+            await self.send.more(b"")
+        return last
 
     async def _let_out(self, waiting: list[bytes], seen: Tap) -> None:
         data = b"".join(waiting)
@@ -272,7 +311,8 @@ class Forwarding:
     def _translating(self) -> TranslatedStream:
         target = speaker(self.live.request.dialect)
         writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
-        return TranslatedStream(self._provider.name, speaker(self.dialect).stream_reader(), writer)
+        reader = provider_speaker(self.dialect).stream_reader()
+        return TranslatedStream(self._provider.name, reader, writer)
 
     async def _begin_answer(self, seen: Tap) -> Headers:
         """Wait until a byte may leave; gives the headers that go before it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Final, Literal, cast, get_args
 
@@ -13,6 +13,7 @@ from pointsman.access.keys import Principal
 from pointsman.errors import InputError, UnknownModel
 from pointsman.gateway.serving.http import Asked
 from pointsman.providers.dialects.look import RequestLook, look
+from pointsman.providers.dialects.parts import Memos
 from pointsman.providers.port import Dialect, Operation
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import Privacy
@@ -92,7 +93,8 @@ class SessionHints(Struct, frozen=True):
 
     cache_key: str
     user: str
-    opening: bytes
+    opening: Callable[[], bytes]
+    """What stays the same in all requests of the conversation; asked where nothing names it."""
 
 
 def conversation(key_id: str, headers: Mapping[bytes, bytes], named: SessionHints) -> SessionName:
@@ -106,7 +108,7 @@ def conversation(key_id: str, headers: Mapping[bytes, bytes], named: SessionHint
         return SessionName(
             _within(key_id, _check_length(named.cache_key, "prompt_cache_key")), "body"
         )
-    opening = hashlib.sha256(named.opening).hexdigest()[:32]
+    opening = hashlib.sha256(named.opening()).hexdigest()[:32]
     if named.user:
         user = hashlib.sha256(named.user.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return SessionName(_within(key_id, f"{user}-{opening}"), "derived")
@@ -151,10 +153,12 @@ class TurnRequest(Struct, frozen=True):
     operation: Operation = ""
 
 
-def incoming(dialect: Dialect, asked: Asked, caller: Principal, in_force: InForce) -> TurnRequest:
+def incoming(
+    dialect: Dialect, asked: Asked, caller: Principal, in_force: InForce, memos: Memos
+) -> TurnRequest:
     """Read a request, or raise why it cannot be served."""
-    seen = look(dialect, asked.body)
-    named = SessionHints(seen.cache_key, seen.user, seen.opening)
+    seen = look(dialect, asked.body, memos)
+    named = SessionHints(seen.cache_key, seen.user, lambda: seen.opening)
     workspace = asked.header(b"x-pointsman-workspace") or caller.workspace
     return TurnRequest(
         dialect,

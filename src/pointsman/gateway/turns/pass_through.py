@@ -83,7 +83,7 @@ class PassThroughEndpoint(ModelEndpoint):
             raise InputError(f"`{body.model}` routes; here a model must be named")
         self._check_provider(meant.model, in_force)
         seen = _look(body, self._operation)
-        named = SessionHints("", body.user or "", seen.opening)
+        named = SessionHints("", body.user or "", lambda: seen.opening)
         workspace = asked.header(b"x-pointsman-workspace") or caller.workspace
         return TurnRequest(
             self._dialect,
@@ -171,12 +171,14 @@ class PassThroughCall:
         call.begin()
         request = live.request
         body, is_stream = with_model(request.asked.body, name), request.look.is_stream
-        outgoing = Outgoing(request.dialect, name, body, is_stream, operation=self._operation)
+        outgoing = Outgoing(
+            request.dialect, name, body, is_stream, (), self._operation, live.session_id
+        )
         try:
             answer = await provider.send(outgoing, live.parts.deadlines)
         except UpstreamError as error:
             return self._fail(error)
-        self._call.answer_headers = answer.headers
+        self._call.take_head(answer)
         try:
             await (self._stream(answer) if is_stream else self._whole(provider.name, answer))
         except UpstreamError as error:

@@ -15,26 +15,30 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.calls.answering import ModelAnswer, ask_whole
+from pointsman.calls.call_end import OVER_BUDGET, CallEnd
 from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
-from pointsman.calls.services import OVER_BUDGET, CallEnd
 from pointsman.errors import LedgerError, OverBudget, PointsmanError
 from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.copying_send import CopyingSend
-from pointsman.gateway.turns.notice import notice_of
+from pointsman.gateway.turns.forwarding import notice_of
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
 from pointsman.kernel.record import Aside, Names
 from pointsman.kernel.wb1 import Salted, unit_bytes
 from pointsman.learning.learning import Run, learn_run, run_of_call
-from pointsman.learning.rubric import Rubric, answer_text, judge_request, question_text, verdict
 from pointsman.learning.shadow_runs import (
     JudgeVerdict,
+    Rubric,
     ShadowRunRecord,
+    answer_text,
+    judge_request,
     judge_ruling,
     judge_verdict_draft,
+    question_text,
     shadow_ruling,
     shadow_run_draft,
+    verdict,
 )
 from pointsman.providers.messages import ModelRequest, Response
 from pointsman.providers.port import UpstreamError
@@ -155,7 +159,7 @@ class ShadowRuns:
         if response is None or call.end is None:
             return None
         words, pointsman = answer_text(response), self._parts.pointsman
-        recorder, durable = pointsman.desk.recorder(), Durability(self._parts.bridge())
+        recorder, durable = pointsman.decision_recorder.recorder(), Durability(self._parts.bridge())
         seal = recorder.hand_in_text(words, durable) if words else None
         told = ShadowRunRecord(call.decision_id, ruling.model, work.ruling.model, seal)
         names = Names(pointsman.ids.new_id(), live.turn_id, pointsman.clock.now())
@@ -187,7 +191,9 @@ class ShadowRuns:
             said.decision_id, call.decision_id, self._judge, self._rubric.id, Billionths(score)
         )
         durable = Durability(self._parts.bridge())
-        pointsman.desk.recorder().hand_in(judge_verdict_draft(names, told), durable.expect())
+        pointsman.decision_recorder.recorder().hand_in(
+            judge_verdict_draft(names, told), durable.expect()
+        )
         await durable.wait()
         await in_thread(lambda: self._patterns.update_score(said.run.id, score, ONE, names.id))
 
@@ -274,10 +280,12 @@ class SideCall:
         """Record the decision, and wait for it: nothing acts before its decision is durable."""
         parts, live = self._parts, self._live
         elapsed_us = (time.perf_counter_ns() - self._began) // 1_000
-        aside = Aside(elapsed_us, live.trace_id, live.session_id, False, VERSION)  # noqa: FBT003 - no preview
+        aside = Aside(elapsed_us, live.trace_id, live.session_id, False, VERSION, live.tenant)  # noqa: FBT003 - no preview
         names = Names(self.decision_id, live.turn_id, parts.pointsman.clock.now())
         durable = Durability(parts.bridge())
-        parts.pointsman.desk.hand_in(names, live.in_force, self._ruling, aside, durable, self._kind)
+        parts.pointsman.decision_recorder.hand_in(
+            names, live.in_force, self._ruling, aside, durable, self._kind
+        )
         await durable.wait()
 
     async def _ask(self, request: ModelRequest) -> ModelAnswer:

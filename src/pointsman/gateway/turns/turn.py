@@ -8,27 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from pointsman.access.caps import Owners, caps_of
+from pointsman.calls.call_end import CallEnd
 from pointsman.calls.flow import Record, RecordPlacement, TurnLock
 from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall
-from pointsman.calls.services import CallEnd
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.serving.http import Headers
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.call_telemetry import count_ruling
-from pointsman.gateway.telemetry.tracing import trace_context
+from pointsman.gateway.telemetry.tracing import TRACEPARENT, TraceContext, trace_context
 from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
-from pointsman.providers.dialects.prefix import with_text_of_last_user
+from pointsman.providers.dialects.words_before import with_text_of_last_user
 from pointsman.providers.port import provider_request_id
+from pointsman.recording.key_limits import Admission
 from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
+from pointsman.signals.sensitivity import LongText, sensitivity_steps
+from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.writer.durability import Durability
 from pointsman.turns.chain.override import Mode
@@ -40,6 +47,9 @@ if TYPE_CHECKING:
 
 
 from pointsman.providers.port import Dialect
+
+MUCH_BYTES: Final = 32 * 1024
+"""From so many unread bytes on a request is read in steps: they take the event loop some 3 ms."""
 
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -53,6 +63,8 @@ class LiveTurn:
     fallen_as: tuple[str, ...] = ()
     number = 0
     input_tokens = 0
+    admission: Admission | None = None
+    """How the limits of the caller's key count the request."""
     call: ModelCall | None = None
     """The call under way, or the last one."""
     _earlier_ns = 0
@@ -77,12 +89,18 @@ class LiveTurn:
         self.inline_mode: Mode = parts.settings.inline_override
         """How an `@alias` at the start of a message is taken."""
         self.fallback = parts.fallback
-        self.trace = trace_context(request.asked.headers)
+        self.trace: TraceContext | None = None
+        if TRACEPARENT in request.asked.headers:
+            self.trace = trace_context(request.asked.headers)
         self.fallen_from: tuple[str, ...] = ()
         self.locked: TurnLock | None = None
         self.ahead: Ahead | None = None
+        self.tenant = request.caller.tenant or UNSET
         self.owners = Owners(
-            request.caller.key_id, request.conversation.id, request.workspace or ""
+            request.caller.key_id,
+            request.conversation.id,
+            request.workspace or "",
+            request.caller.tenant,
         )
         budgets = in_force.ready.policy.budgets
         self.caps = (*caps_of(budgets), *request.caller.caps) if budgets else request.caller.caps
@@ -149,6 +167,41 @@ class LiveTurn:
             return None
         return max(0, call.first_byte_ns - self.started - self._earlier_ns - call.upstream_ns)
 
+    @property
+    def is_much_to_read(self) -> bool:
+        """Whether reading the request would hold up others: much of it was not seen lately."""
+        parts = self.request.look.parts
+        return parts is not None and parts.uncounted_bytes > MUCH_BYTES
+
+    @property
+    def asks_detectors(self) -> bool:
+        """Whether detectors of the operator's own look at it, which may take its time."""
+        own = self.parts.pointsman.own_detectors
+        return own is not None and bool(self.in_force.placement.policy.stays_local)
+
+    async def ask_detectors(self) -> None:
+        """Have the operator's own detectors look at it; their answers are remembered."""
+        own = self.parts.pointsman.own_detectors
+        if own is not None:
+            leaving = self.leaving_text()
+            text = leaving if isinstance(leaving, str) else leaving.text()
+            await asyncio.get_running_loop().run_in_executor(None, own.find, text)
+
+    def reading_steps(self) -> Iterator[None]:
+        """Find out what the request holds, with a pause every few milliseconds."""
+        look = self.request.look
+        yield from look.token_steps(count_tokens)
+        if look.parts is not None and self.in_force.placement.policy.stays_local:
+            key = self.parts.pointsman.home.content_key()
+            yield from sensitivity_steps([*look.parts], key, self.parts.memos.findings)
+
+    def leaving_text(self) -> str | LongText:
+        """Return everything that leaves with the request."""
+        look = self.request.look
+        if look.parts is None:
+            return look.everything()
+        return LongText([*look.parts], self.parts.memos.findings)
+
     def lock(self) -> TurnLock | None:
         """Return the lock of the turn that this request continues, if it does."""
         if not self.request.look.is_continuation:
@@ -161,7 +214,7 @@ class LiveTurn:
         """Read the state shared with other replicas, which wins over this process's memory."""
         is_new = not self.request.look.is_continuation
         asked = (self.session_id, self.owners, self.caps, self.asked_at)
-        self.ahead = await sharing.run(lambda: sharing.ahead(*asked, is_new=is_new))
+        self.ahead = await sharing.ahead(*asked, is_new=is_new)
 
     def release_claims(self, sharing: Sharing) -> None:
         """Release the half-open models that this turn had claimed to try."""
@@ -189,8 +242,8 @@ class LiveTurn:
         self.winner = ruling.trace.chain[winner] if winner >= 0 else None
         self.decision_id = names.id
         linked = "fallback" if effect.kind == "fallback" else ""
-        desk = self.parts.pointsman.desk
-        desk.hand_in(
+        decision_recorder = self.parts.pointsman.decision_recorder
+        decision_recorder.hand_in(
             names, self.in_force, ruling, self._aside(), self.durability, linked, self._taint_name
         )
         count_ruling(self.parts.metrics, ruling, self.winner)
@@ -208,8 +261,8 @@ class LiveTurn:
 
     def record_placement(self, effect: RecordPlacement) -> None:
         """Hand in the placement of a call that continues a turn; the answer waits for it."""
-        desk = self.parts.pointsman.desk
-        desk.hand_in_placement(
+        decision_recorder = self.parts.pointsman.decision_recorder
+        decision_recorder.hand_in_placement(
             self._names(),
             self.in_force,
             effect.placing,
@@ -238,7 +291,7 @@ class LiveTurn:
 
     def _aside(self) -> Aside:
         elapsed_us = (time.perf_counter_ns() - self.started) // 1000
-        return Aside(elapsed_us, self.trace_id, self.session_id, False, VERSION)  # noqa: FBT003 - no preview
+        return Aside(elapsed_us, self.trace_id, self.session_id, False, VERSION, self.tenant)  # noqa: FBT003 - no preview
 
     def cancel_call(self) -> None:
         """Settle the call under way: its caller hung up, or nothing of it may leave."""
@@ -306,17 +359,28 @@ class LiveTurn:
                 held = (self.session_id, lock, self.parts.pointsman.clock.now())
                 await sharing.run(lambda: sharing.hold(*held))
             return
-        self.parts.locks.hold(self.session_id, lock)
-        if stop_reason == "tool_use":
-            now = self.parts.pointsman.clock.now()
-            kept = self.parts.sessions.lock(
-                self.session_id, self.turn_id, self.decision_id, self.model, now
-            )
-            await asyncio.wrap_future(kept)
+        storing = self._hold_in_memory(lock, stop_reason)
+        if storing is not None:
+            await asyncio.wrap_future(storing)
 
-    def hold_here(self) -> None:
-        """Do the same for a turn that waits for no tool, where no other replica looks at it."""
-        self.parts.locks.hold(self.session_id, self._new_lock())
+    def hold_here(self, stop_reason: str) -> None:
+        """Do the same where no other replica looks at it; the answer waits for the stored lock."""
+        storing = self._hold_in_memory(self._new_lock(), stop_reason)
+        if storing is not None:
+            self.durability.expect_future(storing)
+
+    def _hold_in_memory(self, lock: TurnLock, stop_reason: str) -> Future[None] | None:
+        """Hold a lock; one that waits for a tool is stored, too, unless it stands there already."""
+        before, storing = self.locked, None
+        if stop_reason == "tool_use":
+            if before is None or not before.is_stored or before.model != lock.model:
+                now = self.parts.pointsman.clock.now()
+                storing = self.parts.sessions.lock(
+                    self.session_id, lock.turn_id, lock.decision_id, lock.model, now
+                )
+            lock = replace(lock, is_stored=True)
+        self.parts.locks.hold(self.session_id, lock)
+        return storing
 
     def _new_lock(self) -> TurnLock:
         let_go = self.ruling is not None and self.ruling.placing.outcome.log_escalation

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from pointsman.calls.flow import CallEffect, Flow, Record
+from pointsman.calls.flow import CallEffect, Effect, Flow, Record, RecordPlacement
 from pointsman.errors import OverBudget, PointsmanError, RoutingFailed
 from pointsman.gateway.serving.http import Asked, Receive, Send
 from pointsman.gateway.turns.endpoints import ModelEndpoint, finish_turn
 from pointsman.gateway.turns.forwarding import Begin, Forwarding
-from pointsman.gateway.turns.turn_flow import new_flow
+from pointsman.gateway.turns.turn_flow import continue_flow, new_flow
 from pointsman.providers.dialects.tap import end_of
 from pointsman.providers.http.provider import unreadable_reason
 from pointsman.providers.messages import Usage
@@ -37,6 +38,10 @@ FEW: Final = 4
 """From so many turns on, the ledger begins to commit before they are sent to their providers, and
 the accounting after their answers waits until there is time for it."""
 
+LARGE: Final = 256 * 1024
+"""From so many bytes on a request is read in a round of the event loop of its own: a megabyte takes
+some 3 ms."""
+
 AT_ONCE: Final = 2
 """How many turns are ended while others may still come."""
 
@@ -48,14 +53,15 @@ class BatchedTurn:
     """One turn in the batcher."""
 
     __slots__ = (
-        "batcher", "begin", "body", "connection", "exchange", "failed", "first", "flow",
-        "is_called", "is_over", "is_read", "live", "reason", "refused", "request", "ruled", "usage",
+        "batcher", "begin", "body", "connection", "effect", "exchange", "failed", "first", "flow",
+        "is_called", "is_over", "is_read", "live", "reason", "refused", "request", "usage",
         "written",
     )  # fmt: skip
 
     live: LiveTurn
     flow: Flow
-    ruled: Record
+    effect: Record | RecordPlacement | CallEffect
+    """What its flow asked for first; after a tool there may be nothing to record."""
     first: Forwarding
     begin: Begin
     body: bytes
@@ -179,6 +185,7 @@ class TurnBatcher:
         self.to_answer = BatchStage(self._answer_all, alone)
         # Not at once: the committing thread is still at the ledger.
         self.to_send = BatchStage(self._send_all)
+        self._large: deque[BatchedTurn] = deque()
         self._out: list[BatchedTurn] = []
         """Turns whose answers are out, and whose ends are to be taken into account."""
         self._timer: asyncio.TimerHandle | None = None
@@ -188,7 +195,20 @@ class TurnBatcher:
     def take(self, connection: ClientConnection, request: IncomingRequest) -> None:
         """Take a request."""
         self.endpoint.parts.metrics.in_flight += 1
-        self.to_read.add(BatchedTurn(self, connection, request))
+        turn = BatchedTurn(self, connection, request)
+        if request.size < LARGE:
+            self.to_read.add(turn)
+            return
+        if not self._large:
+            asyncio.get_running_loop().call_soon(self._read_large)
+        self._large.append(turn)
+
+    def _read_large(self) -> None:
+        """Read one large request a round of the event loop: others are served between."""
+        turn = self._large.popleft()
+        if self._large:
+            asyncio.get_running_loop().call_soon(self._read_large)
+        self._read_all([turn])
 
     def _read_all(self, turns: list[BatchedTurn]) -> None:
         _each(turns, self._read_request)
@@ -205,7 +225,7 @@ class TurnBatcher:
             self._end_some()
         _each(turns, self._rule, self._record)
         if len(turns) >= FEW:
-            self.endpoint.parts.pointsman.desk.recorder().begin()
+            self.endpoint.parts.pointsman.decision_recorder.recorder().begin()
         _each(turns, self._write, self._call)
 
     def _answer_all(self, turns: list[BatchedTurn]) -> None:
@@ -235,31 +255,35 @@ class TurnBatcher:
     def _read_request(self, turn: BatchedTurn) -> None:
         live = turn.live = self.endpoint.read_turn(turn.request.to_asked(turn.connection.client))
         turn.is_read = True
-        if live.request.look.is_continuation or not self.endpoint.is_plain(live):
+        if live.is_much_to_read or live.asks_detectors or not self.endpoint.is_plain(live):
             turn.continue_in_task()
 
     def _rule(self, turn: BatchedTurn) -> None:
         """Decide the turn; nothing else is done yet."""
-        turn.flow = new_flow(turn.live)
-        ruled = turn.flow.send(None)
-        # A model takes the turn, and no human has to confirm it.
-        if (
-            isinstance(ruled, Record)
-            and ruled.ruling.model
-            and not ruled.ruling.placing.outcome.requires_confirmation
-        ):
-            turn.ruled = ruled
-        else:
+        live = turn.live
+        lock = live.lock()
+        turn.flow = new_flow(live) if lock is None else continue_flow(live, lock)
+        effect = next(turn.flow, None)
+        if effect is None or _needs_more(effect):
             turn.continue_in_task()
+        else:
+            turn.effect = effect
 
     def _record(self, turn: BatchedTurn) -> None:
         turn.request.reply.when_left(turn.on_disconnect)
-        if not turn.is_over:
-            turn.live.record(turn.ruled)
+        if turn.is_over:
+            return
+        effect = turn.effect
+        if isinstance(effect, Record):
+            turn.live.record(effect)
+        elif isinstance(effect, RecordPlacement):
+            turn.live.record_placement(effect)
 
     @staticmethod
     def _write(turn: BatchedTurn) -> None:
-        live, call = turn.live, turn.flow.send(None)
+        live, call = turn.live, turn.effect
+        if not isinstance(call, CallEffect):
+            call = turn.flow.send(None)
         if not isinstance(call, CallEffect):
             raise RoutingFailed
         live.number = call.number
@@ -302,13 +326,13 @@ class TurnBatcher:
             turn.continue_in_task()
             return
         usage, reason = end_of(turn.first.dialect, body)
-        if reason is None or reason == "tool_use":
+        if reason is None:
             turn.continue_in_task()
             return
         turn.body, turn.usage, turn.reason = body, usage, reason
-        turn.first.call.answer_headers = exchange.headers
+        turn.first.call.take_head(exchange)
         turn.first.call.stop_waiting()
-        turn.live.hold_here()
+        turn.live.hold_here(reason)
 
     @staticmethod
     def _wait(turn: BatchedTurn) -> None:
@@ -319,7 +343,7 @@ class TurnBatcher:
 
     @staticmethod
     def _let_out(turn: BatchedTurn) -> None:
-        if turn.live.durability.has_failed:
+        if turn.live.durability.error is not None:
             turn.continue_in_task()
         else:
             reply = turn.request.reply
@@ -348,6 +372,14 @@ class TurnBatcher:
         except PointsmanError as error:
             failed = error
         self.endpoint.finish_request(200, turn.live, failed)
+
+
+def _needs_more(effect: Effect) -> bool:
+    """Tell whether more is to be done than to record it: a refusal, or a human's yes."""
+    if isinstance(effect, Record):
+        placing = effect.ruling.placing
+        return not effect.ruling.model or placing.outcome.requires_confirmation
+    return isinstance(effect, RecordPlacement) and effect.is_refused
 
 
 def _each(turns: list[BatchedTurn], *steps: Callable[[BatchedTurn], None]) -> None:

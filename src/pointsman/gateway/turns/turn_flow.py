@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pointsman.calls.flow import Flow, TurnLock, continue_turn, turn
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.recording.gathering import CallSurroundings
@@ -19,8 +17,10 @@ def new_flow(live: LiveTurn) -> Flow:
     facts = pointsman.gathering.facts_of_call(
         in_force, request.look.last_user_text, _facts_around(live), live.asked_at, live.inline_mode
     )
-    about = PlacedTurn(live.turn_id, live.session_id, live.asked_at, _items(live))
-    asked = pointsman.gather_placement(in_force, facts, about, request.look.everything)
+    about = PlacedTurn(
+        live.turn_id, live.session_id, live.asked_at, live.items if live.is_derived else None
+    )
+    asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text)
     return turn(policies_in_force(in_force), asked, facts, live.fallback, live.parts.health.claim)
 
 
@@ -29,27 +29,28 @@ def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:
     pointsman, in_force, request = live.parts.pointsman, live.in_force, live.request
     live.turn_id, live.decision_id, live.locked = lock.turn_id, lock.decision_id, lock
     live.model = lock.model
-    live.input_tokens = count_tokens(request.look.all_text())
+    live.input_tokens = request.look.tokens(count_tokens)
     facts = TurnFacts(
         message=request.look.all_text() if in_force.placement.reads_content else "",
         privacy_level=request.privacy,
         estimated_input_tokens={ANY_MODEL: live.input_tokens},
         tokenizer=TOKENIZER,
     )
-    about = PlacedTurn(lock.turn_id, live.session_id, pointsman.clock.now(), _items(live))
-    asked = pointsman.gather_placement(in_force, facts, about, request.look.everything)
+    about = PlacedTurn(
+        lock.turn_id,
+        live.session_id,
+        pointsman.clock.now(),
+        live.items if live.is_derived else None,
+    )
+    asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text)
     return continue_turn(policies_in_force(in_force), asked, lock)
-
-
-def _items(live: LiveTurn) -> Callable[[], list[str]] | None:
-    return live.items if live.is_derived else None
 
 
 def _facts_around(live: LiveTurn) -> CallSurroundings:
     """Gather what the request says beside its message."""
     parts, request = live.parts, live.request
     look, now, ahead = request.look, live.asked_at, live.ahead
-    live.input_tokens = count_tokens(look.all_text())
+    live.input_tokens = look.tokens(count_tokens)
     if ahead is not None:
         pinned, budgets = ahead.pinned_model, ahead.budgets
         availability = {**parts.health.now(), **ahead.denied}

@@ -40,13 +40,14 @@ class Reply:
     """The answer to one request, and word of its caller."""
 
     __slots__ = (
-        "_connection", "_is_bare", "_is_chunked", "_keeps", "_left", "_told_left",
-        "has_begun", "is_whole", "status",
+        "_connection", "_is_bare", "_is_chunked", "_left", "_told_left",
+        "has_begun", "is_whole", "keeps", "status",
     )  # fmt: skip
 
     def __init__(self, line: ReplyConnection, keeps: bool, is_bare: bool, is_chunked: bool) -> None:  # noqa: FBT001 - made for every request
         self._connection = line
-        self._keeps = keeps
+        self.keeps = keeps
+        """Whether another request may follow on the connection."""
         self._is_bare = is_bare
         """Whether only the head is asked for."""
         self._is_chunked = is_chunked
@@ -64,7 +65,7 @@ class Reply:
     def render(self, status: int, headers: Headers, body: bytes) -> bytes:
         """Return the bytes that `whole` would write; nothing is written yet."""
         if CLOSE in headers:
-            self._keeps = False
+            self.keeps = False
         head = self._head(status, headers)
         return head if self._is_bare else head + body
 
@@ -90,10 +91,14 @@ class Reply:
 
     async def more(self, data: bytes) -> None:
         """Answer on, no faster than the caller reads."""
+        if not self.push(data):
+            await self._wait_writable()
+
+    def push(self, data: bytes) -> bool:
+        """Answer on at once, and tell whether the caller reads as fast as that."""
         if data and not self._is_bare:
             self._connection.write(self._chunk(data))
-            if self._connection.pausing is not None:
-                await self._wait_writable()
+        return self._connection.pausing is None
 
     def end(self, last: bytes = b"") -> None:
         """End an answer of pieces, with its last one in the same write."""
@@ -119,7 +124,7 @@ class Reply:
         self.has_begun = True
         self.status = status
         if CLOSE in headers:
-            self._keeps = False
+            self.keeps = False
         if self._is_bare:
             return self._head(status, headers)
         if _LENGTH in map(_NAME, headers):
@@ -127,7 +132,7 @@ class Reply:
         elif self._is_chunked:
             headers = [*headers, (b"transfer-encoding", b"chunked")]
         else:
-            self._keeps = False
+            self.keeps = False
         return self._head(status, headers) + self._chunk(first)
 
     async def _wait_writable(self) -> None:
@@ -136,7 +141,7 @@ class Reply:
 
     def _head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         lines = [*map(_JOINED, headers)]
-        if not self._keeps and CLOSE not in headers:
+        if not self.keeps and CLOSE not in headers:
             lines.append(_JOINED(CLOSE))
         lines += _LAST_LINES
         return STATUS_LINES[status] + b"\r\n".join(lines)
@@ -148,4 +153,4 @@ class Reply:
 
     def _end(self) -> None:
         self.is_whole = True
-        self._connection.end_reply(self._keeps)
+        self._connection.end_reply(self.keeps)

@@ -12,11 +12,15 @@ from typing import Final, Protocol
 
 import uvloop
 
+from pointsman.gateway.wire.body_memory import BodyMemory, trim_memory
 from pointsman.gateway.wire.connection import ClientConnection, HttpService
 from pointsman.storage.policies.settings import Server
 
 SWEPT_EVERY_S: Final = 0.1
 BACKLOG: Final = 2048
+ACCEPTS_A_ROUND: Final = 8
+"""How often the listening socket is registered with the event loop, which accepts one caller a
+round on each: beside a thousand streams a round is long, and callers would wait for seconds."""
 
 
 class LivingService(HttpService, Protocol):
@@ -49,6 +53,7 @@ class Serving:
         self.connections: set[ClientConnection] = set()
         self.untried: dict[ClientConnection, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
+        self.bodies = BodyMemory()
         self.servers: list[asyncio.AbstractServer] = []
         self.started = False
         self.should_exit = False
@@ -64,16 +69,21 @@ class Serving:
         self._heed_signals()
         self.service.begin()
         for each in sockets:
-            listening = await self.loop.create_server(
-                lambda: ClientConnection(self), sock=each, backlog=BACKLOG
-            )
-            self.servers.append(listening)
+            for _ in range(ACCEPTS_A_ROUND - 1):
+                await self._listen(each.dup())
+            await self._listen(each)
         self.started = True
         while not self.should_exit:
             await asyncio.sleep(SWEPT_EVERY_S)
             self._sweep()
         await self._drain()
         await self._stop()
+
+    async def _listen(self, listening: socket.socket) -> None:
+        server = await self.loop.create_server(
+            lambda: ClientConnection(self), sock=listening, backlog=BACKLOG
+        )
+        self.servers.append(server)
 
     def _heed_signals(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -97,6 +107,8 @@ class Serving:
         now = self.loop.time()
         for each in tuple(self.connections):
             each.check_deadlines(now)
+        if self.bodies.is_trim_due(now):
+            self.loop.run_in_executor(None, trim_memory)
 
     async def _stop(self) -> None:
         for listening in self.servers:

@@ -96,7 +96,7 @@ def run_on_files(files: PolicyFiles, table: RuleTable) -> TableReport:
     The environment does not count: unless a case says so, every model is configured.
     """
     ready = files.on_disk().ready
-    return run_table(table, ready, lambda given: exact_facts(given, ready, files.prices.id))
+    return run_table(table, ready, lambda given: exact_facts(given, ready, files))
 
 
 def _problems(cases: tuple[RuleCase, ...], document: Document) -> Iterable[Problem]:
@@ -152,6 +152,7 @@ def _compare_error(case: RuleCase, error: InputError) -> _Comparison:
 def _compare_decision(
     want: Want, ready: CompiledTurnPolicy, outcome: TurnOutcome, trace: TurnTrace
 ) -> Iterator[tuple[str, str, str]]:
+    """Yield each expected value of a case: its name, the wanted text and the decided text."""
     winner = trace.chain[outcome.winner_index] if outcome.winner_index >= 0 else None
     if want.chosen_model is not None:
         wanted = ready.aliases.get(want.chosen_model) or model_id(want.chosen_model)

@@ -102,19 +102,20 @@ def other_files(home: Path, *, is_kept: bool = False) -> tuple[InvalidFile, ...]
 
     With `is_kept` the last good version of each is kept.
     """
-    # Imported here: most commands about rules look at none of them.
-    from pointsman.jobs.privacy import LET_THROUGH  # noqa: PLC0415 - see above
+    # Imported here, and only where there is something to read: a home may have none of them.
+    from pointsman.signals.kinds import LET_THROUGH  # noqa: PLC0415 - see above
     from pointsman.storage.policies.agents_file import AGENTS, AgentsFiles  # noqa: PLC0415 - see above
-    from pointsman.storage.policies.decision_files import DecisionFiles  # noqa: PLC0415 - see above
-    from pointsman.storage.policies.sensor_files import SensorFiles  # noqa: PLC0415 - see above
 
     agents = AgentsFiles(home, kinds=LET_THROUGH, is_kept=is_kept).current()
     own = InvalidFile(AGENTS, agents.problems, agents.using_last_known_good)
-    return (
-        *([own] if agents.problems else []),
-        *DecisionFiles(home, is_kept=is_kept).current().invalid,
-        *SensorFiles(home, is_kept=is_kept).current().invalid,
-    )
+    found = [own] if agents.problems else []
+    if any((home / name).is_dir() for name in ("decisions", "workflows", "sensors")):
+        from pointsman.storage.policies.decision_files import DecisionFiles  # noqa: PLC0415 - above
+        from pointsman.storage.policies.sensor_files import SensorFiles  # noqa: PLC0415 - see above
+
+        found += DecisionFiles(home, is_kept=is_kept).current().invalid
+        found += SensorFiles(home, is_kept=is_kept).current().invalid
+    return tuple(found)
 
 
 def refuse_unknown(invalid: Sequence[InvalidFile]) -> None:

@@ -56,8 +56,9 @@ def publish(
 ) -> PublishResult:
     """Publish a policy; it is durable when this returns, or nothing of it counts.
 
-    One at a time, and only in the place of the publication that the candidate was made over: the
-    second of two callers gets `PolicyMoved`. A policy in force is not published again.
+    One at a time, and only in the place of the publication that the candidate was made over: of
+    several callers at once the first wins, and the others get `PolicyMoved`.
+    A policy in force is not published again.
     """
     _check_secrets(given)
     with (
@@ -112,7 +113,7 @@ class Publisher:
         # INVARIANT: the lease was held since the succession was read, or nothing is announced. It
         # may be lost with a connection, and then taken by another publisher.
         entry = Draft(PUBLISHED, self._ids.new_id(), name, at, payload)
-        self._recorder.append_under(self._lease, entry)
+        self._recorder.record_under(self._lease, entry)
         after = succession(self._reader, self._home)
         if after.head != name:
             raise PolicyMoved("another was published in the same moment", hint=_HINT)
@@ -125,7 +126,7 @@ class Publisher:
             load_snapshot(self._reader, form, name, ledger, self._home.keys)
         except (ReplayError, ValueError):
             made = form.make(value, ledger, self._recorder.key)
-            self._recorder.append(snapshot_draft(made, at)).result()
+            self._recorder.record(snapshot_draft(made, at))
         return name
 
 
@@ -143,9 +144,11 @@ def _check_secrets(given: Candidate) -> None:
 @contextmanager
 def _publishing_lease(home: Home) -> Iterator[HeldLease]:
     try:
-        lease = home.lease(LEASE)
+        # Waited for: the publisher that has it may be one whose candidate is out of date, and of
+        # several at once one must win.
+        lease = home.lease(LEASE, waits=True)
     except ChainHeld as error:
-        raise PolicyMoved("another is being published now", hint=_HINT) from error
+        raise PolicyMoved("another has been publishing for a minute", hint=_HINT) from error
     try:
         yield lease
     except LeaseLost as error:

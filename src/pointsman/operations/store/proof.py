@@ -10,8 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pointsman.access.book import SPEND
-from pointsman.access.spent import rebuild
+from pointsman.access.book import rebuild
 from pointsman.audit.verify import LedgerReport, verify_ledger
 from pointsman.kernel.entry import Chain
 from pointsman.kernel.record import OUTCOME
@@ -19,7 +18,7 @@ from pointsman.operations.store.copy import ENTRY_COLUMNS, TURN_COLUMNS, StoreCo
 from pointsman.storage.connection import Row
 from pointsman.storage.copied_tables import CONTENTS, TABLES, CopiedTable
 from pointsman.storage.stores.entries import LedgerReader
-from pointsman.storage.stores.spend import SpendAmounts, SpendKey
+from pointsman.storage.stores.spend import SPEND, SpendAmounts, SpendKey
 from pointsman.storage.writer.checkpoints import CheckpointFolder
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode

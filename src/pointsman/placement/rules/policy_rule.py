@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.codes import Code
+from pointsman.kernel.columns import ascii_lower
 from pointsman.kernel.document import Document
-from pointsman.kernel.text import ascii_lower
 
 Field = Literal["content", "token_count", "intent", "privacy_level"]
 Operator = Literal["contains", "not_contains", "exceeds", "less_than", "equals", "not_equals"]

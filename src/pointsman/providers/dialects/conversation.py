@@ -85,11 +85,6 @@ _STRING = msgspec.json.Decoder(str)
 _ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
 
 
-def is_system(entry: ConversationEntry) -> bool:
-    """Say whether this is a part of the system prompt."""
-    return entry.role in SYSTEM_ROLES
-
-
 def brings_tool_result(dialect: Dialect, entry: ConversationEntry) -> bool:
     """Say whether an entry holds what a tool gave back."""
     if dialect == "chat":

@@ -1,18 +1,64 @@
-"""Reasoning of one vendor on its way through the format of another.
-
-A signature or encrypted reasoning means something only to the vendor that made it. In another
-vendor's format it travels marked, as opaque to the client as its own would be, and is read back
-when the conversation returns; a body that passes through to the wrong vendor is freed of it.
-"""
+"""What one vendor writes as no other does: reasoning, pictures, ids of tool calls."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import cast, get_args
 
 from pointsman.providers.dialects.body import join_places
+from pointsman.providers.dialects.loss import CannotSayCode, refuse
 from pointsman.providers.dialects.spans import Members, Span, elements, members, string_at
-from pointsman.providers.messages import RedactedThinking, Thinking, Vendor
+from pointsman.providers.messages import Image, RedactedThinking, Thinking, Vendor
 from pointsman.providers.port import Dialect
+
+_NOT_ANTHROPIC = re.compile(r"[^a-zA-Z0-9_-]")
+_OPENAI_LENGTH = 40
+
+
+def for_messages(call_id: str) -> str:
+    """Return an id of the letters Anthropic takes."""
+    return _NOT_ANTHROPIC.sub("_", call_id) or "call"
+
+
+def for_openai(call_id: str) -> str:
+    """Return an id no longer than OpenAI takes."""
+    if len(call_id) <= _OPENAI_LENGTH:
+        return call_id
+    return "call_" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+_MESSAGES_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+
+def read_url(url: str, where: str) -> Image:
+    """Read an address; one with its bytes in it becomes those bytes."""
+    if not url.startswith("data:"):
+        return Image("url", url)
+    head, comma, data = url[len("data:") :].partition(",")
+    media_type, _, encoding = head.partition(";")
+    if not comma or encoding != "base64":
+        raise refuse(CannotSayCode.IMAGE_URL, where)
+    return Image("base64", data, media_type)
+
+
+def url_of(image: Image) -> str:
+    """Write an image as an address."""
+    if image.kind == "url":
+        return image.data
+    return f"data:{image.media_type};base64,{image.data}"
+
+
+def source_of(image: Image) -> dict[str, str]:
+    """Write an image as a source of messages, which takes https and four types."""
+    if image.kind == "url":
+        if not image.data.startswith("https://"):
+            raise refuse(CannotSayCode.IMAGE_URL, image.data[:60])
+        return {"type": "url", "url": image.data}
+    if image.media_type not in _MESSAGES_TYPES:
+        raise refuse(CannotSayCode.IMAGE_TYPE, image.media_type)
+    return {"type": "base64", "media_type": image.media_type, "data": image.data}
+
 
 _MARK = "pointsman:"
 _REDACTED = "redacted"

@@ -98,6 +98,27 @@ def effort_of(budget: int) -> str:
     return "medium" if budget < BUDGETS["high"] else "high"
 
 
+_GEMINI_BUDGET = re.compile(r"gemini-2\.5")
+_GEMINI_UNTHINKING = re.compile(r"gemini-(?:1|2\.0)|gemma")
+MOST_GEMINI_BUDGET = 24_576
+"""What every model that takes a budget takes."""
+
+
+def gemini_thinks(model: str) -> bool:
+    """Say whether a model behind `gemini` takes a thinking configuration."""
+    return _GEMINI_UNTHINKING.search(model) is None
+
+
+def takes_gemini_budget(model: str) -> bool:
+    """Say whether a model behind `gemini` is told a budget, not a level."""
+    return _GEMINI_BUDGET.search(model) is not None
+
+
+def gemini_level(effort: str) -> str:
+    """Return Gemini's level of an effort; only low and high are levels of every model."""
+    return "low" if effort in ("minimal", "low") else "high"
+
+
 def write_sampling(
     request: ModelRequest, model: str, body: dict[str, object], losses: Losses
 ) -> None:

@@ -7,10 +7,45 @@ answers) may not: it is refused. docs/reference/translation.md is made of this.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Collection, Iterable, Mapping
+
+from msgspec import Raw, Struct
 
 from pointsman.errors import InputError
-from pointsman.kernel.meaning import Meaning
+from pointsman.kernel.codes import Meaning
+from pointsman.providers.messages import Hint, ModelRequest
+
+_SAYS_NOTHING = frozenset({b"null", b"false", b"{}", b"[]", b'""'})
+_ZERO = frozenset({b"0", b"0.0"})
+
+
+def read_hints(
+    top: Mapping[str, Raw], names: Iterable[str], known: Collection[str], unsaid: list[str]
+) -> tuple[Hint, ...]:
+    """Collect the hints of a body; an unknown field is noted as unsaid."""
+    wanted = tuple(names)
+    unknown = (key for key in top if key not in known and key not in wanted)
+    unsaid.extend(f"{Loss.UNKNOWN_FIELD}: {key[:64]}" for key in unknown)
+    return tuple(Hint(name, top[name]) for name in wanted if says_something(name, top.get(name)))
+
+
+def says_something(name: str, value: Raw | None) -> bool:
+    """Say whether a hint asks for anything else than what happens without it."""
+    if value is None:
+        return False
+    text = bytes(value)
+    return text not in _SAYS_NOTHING and (name == "seed" or text not in _ZERO)
+
+
+def write_hints(
+    request: ModelRequest, names: Collection[str], body: dict[str, object], losses: Losses
+) -> None:
+    """Write the hints that a dialect has, and note the others as lost."""
+    for hint in request.hints:
+        if hint.name in names:
+            body[hint.name] = hint.value
+        else:
+            losses.add_named(hint.name)
 
 
 class Loss(Meaning):
@@ -20,15 +55,15 @@ class Loss(Meaning):
     TEMPERATURE = "temperature", "the target model takes no temperature"
     TEMPERATURE_RANGE = "temperature_range", "messages takes at most 1; what is above counts as 1"
     TOP_P = "top_p", "the target model takes no top_p, or none beside a temperature"
-    TOP_K = "top_k", "only messages has top_k"
-    SEED = "seed", "only chat has a seed"
-    FREQUENCY_PENALTY = "frequency_penalty", "only chat has a frequency penalty"
-    PRESENCE_PENALTY = "presence_penalty", "only chat has a presence penalty"
+    TOP_K = "top_k", "only messages and gemini have top_k"
+    SEED = "seed", "only chat and gemini have a seed"
+    FREQUENCY_PENALTY = "frequency_penalty", "only chat and gemini have a frequency penalty"
+    PRESENCE_PENALTY = "presence_penalty", "only chat and gemini have a presence penalty"
     LOGIT_BIAS = "logit_bias", "only chat has a logit bias"
     LOGPROBS = "logprobs", "log probabilities do not come through a translation"
     TOP_LOGPROBS = "top_logprobs", "log probabilities do not come through a translation"
     PREDICTION = "prediction", "only chat takes a predicted output"
-    VERBOSITY = "verbosity", "messages has no verbosity"
+    VERBOSITY = "verbosity", "messages and gemini have no verbosity"
 
     # Reasoning.
     THINKING = "thinking", "reasoning belongs to the vendor whose model wrote it"
@@ -48,6 +83,7 @@ class Loss(Meaning):
     PROMPT_CACHE_RETENTION = "prompt_cache_retention", "messages has no cache retention"
     PROMPT_CACHE_OPTIONS = "prompt_cache_options", "messages has no cache options"
     SERVICE_TIER = "service_tier", "service tiers belong to the vendor that sells them"
+    USER = "user", "gemini has no id of a user"
     METADATA = "metadata", "messages has no free metadata"
     SAFETY_IDENTIFIER = "safety_identifier", "messages has no safety identifier"
     STORE = "store", "nothing is stored for later when the request is translated"
@@ -64,18 +100,21 @@ class Loss(Meaning):
     CITATIONS = "citations", "citations point into documents that are not translated"
     IMAGE_DETAIL = "image_detail", "messages has no detail of an image"
     MESSAGE_NAME = "message_name", "only chat gives the writer of a message a name"
-    TOOL_ERROR = "tool_error", "only messages marks the result of a tool as an error"
+    TOOL_ERROR = "tool_error", "chat and responses mark no result of a tool as an error"
     TOOL_OPTIONS = "tool_options", "options of a tool that only its vendor knows"
     TOOL_PARALLEL = "tool_parallel", "only said together with a choice that allows a tool"
     TOOL_IMAGE_PLACE = (
         "tool_image_place",
-        "chat has no images in the results of tools; they follow in a message of the user",
+        "chat and gemini have no images in the results of tools; they follow behind them",
     )
     SYSTEM_PLACE = (
         "system_place",
         "the target takes system messages only in front; later ones were moved there",
     )
-    OUTPUT_NAME = "output_name", "messages gives the form of an answer no name or description"
+    OUTPUT_NAME = (
+        "output_name",
+        "messages and gemini give the form of an answer no name or description",
+    )
     UNKNOWN_FIELD = "unknown_field", "a field this version does not know"
 
 

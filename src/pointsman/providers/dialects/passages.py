@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
-from pointsman.providers.dialects.loss import Losses
-from pointsman.providers.messages import ChatMessage, ModelRequest, WrittenMessages
+from pointsman.providers.dialects.loss import Loss, Losses
+from pointsman.providers.messages import ChatMessage, ModelRequest, Text, WrittenMessages
 from pointsman.providers.port import Dialect
 
 Write = Callable[[Sequence[ChatMessage], Losses], Iterable[object]]
@@ -31,6 +32,18 @@ def all_written(
     new = write(request.messages, losses)
     parts = (_items(head), earlier.items, _items(new))
     return Raw(b"[%b]" % b",".join(part for part in parts if part))
+
+
+def move_system(request: ModelRequest, losses: Losses) -> tuple[ModelRequest, list[Text]]:
+    """Return a request without its system messages, and all system texts in their order."""
+    system = [*request.system]
+    moved = [each for each in request.messages if each.role == "system"]
+    if not moved:
+        return request, system
+    losses.add(Loss.SYSTEM_PLACE)
+    system += [text for each in moved for text in each.content if isinstance(text, Text)]
+    kept = tuple(each for each in request.messages if each.role != "system")
+    return replace(request, messages=kept), system
 
 
 def passage(write: Write, messages: Sequence[ChatMessage]) -> WrittenMessages:

@@ -31,6 +31,19 @@ FROM_MESSAGES: Mapping[str, StopReason] = {
     "refusal": "refusal",
     "pause_turn": "end",
 }
+FROM_GEMINI: Mapping[str, StopReason] = {
+    "STOP": "end",
+    "FINISH_REASON_UNSPECIFIED": "end",
+    "MAX_TOKENS": "length",
+    "SAFETY": "refusal",
+    "RECITATION": "refusal",
+    "LANGUAGE": "refusal",
+    "BLOCKLIST": "refusal",
+    "PROHIBITED_CONTENT": "refusal",
+    "SPII": "refusal",
+    "IMAGE_SAFETY": "refusal",
+}
+"""All others tell of an answer that is not whole, such as a call that was written wrongly."""
 TO_MESSAGES: Mapping[StopReason, str] = {
     "end": "end_turn",
     "length": "max_tokens",

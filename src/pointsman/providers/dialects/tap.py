@@ -13,7 +13,13 @@ import msgspec
 from msgspec import Struct
 
 from pointsman.providers.dialects import stops
-from pointsman.providers.dialects.usage import ChatUsage, MessagesUsage, ResponsesUsage
+from pointsman.providers.dialects.upstream_error import UpstreamFault
+from pointsman.providers.dialects.usage import (
+    ChatUsage,
+    GeminiUsage,
+    MessagesUsage,
+    ResponsesUsage,
+)
 from pointsman.providers.messages import StopReason, Usage
 from pointsman.providers.port import Dialect
 
@@ -23,6 +29,7 @@ _STREAMED: Final[Mapping[Dialect, re.Pattern[bytes]]] = {
         rb'"(?:content|text|reasoning_content|reasoning|refusal|arguments)' + _VALUE, re.DOTALL
     ),
     "messages": re.compile(rb'"(?:text|partial_json|thinking)' + _VALUE, re.DOTALL),
+    "gemini": re.compile(rb'"text' + _VALUE, re.DOTALL),
     # The end of such a stream repeats all of it; the deltas have it once.
     "responses": re.compile(rb'"delta' + _VALUE, re.DOTALL),
 }
@@ -111,10 +118,27 @@ class _Responses(Struct):
     response: _Response | None = None
 
 
+class _Candidate(Struct, rename="camel"):
+    finish_reason: str | None = None
+
+
+class _Feedback(Struct, rename="camel"):
+    block_reason: str | None = None
+
+
+class _Gemini(Struct, rename="camel"):
+    candidates: list[_Candidate] = []
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: GeminiUsage | None = None
+    error: UpstreamFault | None = None
+
+
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _CHAT = msgspec.json.Decoder(_Chat)
 _MESSAGES = msgspec.json.Decoder(_Messages)
 _RESPONSES = msgspec.json.Decoder(_Responses)
+_GEMINI_CALL: Final = b'"functionCall"'
+_GEMINI = msgspec.json.Decoder(_Gemini)
 _RESPONSE = msgspec.json.Decoder(_Response)
 
 # Inside the words of an answer a quote is written `\\"`, so these never match there.
@@ -123,6 +147,7 @@ _CONTENT: Mapping[Dialect, re.Pattern[bytes]] = {
         rb'"(?:content|reasoning_content|reasoning|refusal|text)"\s*:\s*"[^"]|"tool_calls"\s*:\s*\['
     ),
     "messages": re.compile(rb'"content_block_(?:start|delta)"'),
+    "gemini": re.compile(rb'"text"\s*:\s*"[^"]|"functionCall"\s*:\s*\{'),
     "responses": re.compile(rb'"response\.(?:output_item\.added|[a-z_.]+\.delta)"'),
 }
 # A search for bytes is several times quicker than a pattern; vendors write `:` with or without a
@@ -132,6 +157,7 @@ _WANTED: Mapping[Dialect, tuple[bytes, ...]] = {
         b'"usage":{', b'"finish_reason":"', b'"error":', b'"usage": {', b'"finish_reason": "',
     ),
     "messages": (b'"usage"', b'"error"', b'"stop_reason":"', b'"stop_reason": "'),
+    "gemini": (b'"usageMetadata"', b'"finishReason"', b'"blockReason"', b'"error"'),
     "responses": (
         b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"error"',
     ),
@@ -139,6 +165,7 @@ _WANTED: Mapping[Dialect, tuple[bytes, ...]] = {
 _LAST_WORDS: Mapping[Dialect, tuple[bytes, ...]] = {
     "chat": (b"[DONE]",),
     "messages": (b"message_stop",),
+    "gemini": (b'"finishReason"',),
     "responses": (b"response.completed", b"response.incomplete"),
 }
 
@@ -147,8 +174,9 @@ class Tap:
     """Reads along with one stream."""
 
     __slots__ = (
-        "_content", "_dialect", "_is_blind", "_latest", "_pieces", "_sample", "_sampled", "_size",
-        "_total", "_wanted", "events", "has_content", "is_broken", "stop_reason", "usage",
+        "_calls_tool", "_content", "_dialect", "_is_blind", "_latest", "_pieces", "_sample",
+        "_sampled", "_size", "_total", "_wanted", "events", "has_content", "is_broken",
+        "stop_reason", "usage",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect) -> None:
@@ -158,6 +186,7 @@ class Tap:
         self._pieces: list[bytes] = []
         self._size = 0
         self._is_blind = False
+        self._calls_tool = False
         self._latest = b""
         self._sample: list[bytes] = []
         self._sampled = self._total = 0
@@ -239,6 +268,10 @@ class Tap:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return  # what cannot be read is passed on as it is, and told as not known
         self.usage = usage
+        # Gemini says `STOP` after a call, often in a later chunk.
+        self._calls_tool = self._calls_tool or _GEMINI_CALL in text
+        if stop_reason == "end" and self._calls_tool and self._dialect == "gemini":
+            stop_reason = "tool_use"
         self.stop_reason = stop_reason or self.stop_reason
         self.is_broken = self.is_broken or is_error
 
@@ -288,6 +321,18 @@ def _read_responses(text: bytes, before: Usage) -> _Note:
     return _response_usage(event.response) or before, _response_stop(event.response), is_error
 
 
+def _read_gemini(text: bytes, before: Usage) -> _Note:
+    chunk = _GEMINI.decode(text)
+    reasons = [each.finish_reason for each in chunk.candidates if each.finish_reason]
+    stop = stops.FROM_GEMINI.get(reasons[0], "error") if reasons else None
+    if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
+        stop = "refusal"
+    if stop == "end" and _GEMINI_CALL in text:
+        stop = "tool_use"
+    usage = before if chunk.usage_metadata is None else chunk.usage_metadata.read()
+    return usage, stop, chunk.error is not None
+
+
 def _response_usage(response: _Response) -> Usage | None:
     return None if response.usage is None else response.usage.read()
 
@@ -309,6 +354,7 @@ def _refuses(item: _Item) -> bool:
 _READ: Mapping[Dialect, Callable[[bytes, Usage], _Note]] = {
     "chat": _read_chat,
     "messages": _read_messages,
+    "gemini": _read_gemini,
     "responses": _read_responses,
 }
 
@@ -332,11 +378,14 @@ def _without_usage(text: bytes) -> bytes:
     return msgspec.json.encode(_without_usages(msgspec.json.decode(text)))
 
 
+_USAGES: Final = ("usage", "usageMetadata")
+
+
 def _without_usages(value: object) -> object:
     if isinstance(value, list):
         return [_without_usages(each) for each in value]
     if isinstance(value, dict):
-        return {key: _without_usages(each) for key, each in value.items() if key != "usage"}
+        return {key: _without_usages(each) for key, each in value.items() if key not in _USAGES}
     return value
 
 

@@ -14,10 +14,12 @@ class UpstreamFault(Struct):
     message: str | None = None
     type: str | None = None
     code: str | int | None = None
+    status: str | int | None = None
 
     def broken(self) -> AnswerBroken:
         """Return it as an event."""
-        code = self.code or self.type or "upstream_error"
+        word = self.status if isinstance(self.status, str) else None
+        code = word or self.code or self.type or "upstream_error"
         return AnswerBroken(str(code), self.message or "the provider told no more")
 
 

@@ -26,21 +26,32 @@ class OutputDetails(Struct):
 
 
 class ChatUsage(Struct):
-    """The `usage` of chat completions."""
+    """The `usage` of chat completions; the hits are DeepSeek's word for cached input."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    total_tokens: int | None = None
     prompt_tokens_details: InputDetails | None = None
     completion_tokens_details: OutputDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
 
     def read(self) -> Usage:
         """Return it in our buckets."""
+        details = self.prompt_tokens_details
+        if self.prompt_cache_hit_tokens and not (details and details.cached_tokens):
+            details = InputDetails(cached_tokens=self.prompt_cache_hit_tokens)
         return _from_openai(
-            self.prompt_tokens,
-            self.completion_tokens,
-            self.prompt_tokens_details,
-            self.completion_tokens_details,
+            self.prompt_tokens, self._output(), details, self.completion_tokens_details
         )
+
+    def _output(self) -> int | None:
+        """Return all output; xAI counts reasoning beside the completion, OpenAI within it."""
+        outputs, made = self.completion_tokens_details, self.completion_tokens
+        reasoning = (outputs.reasoning_tokens if outputs else 0) or 0
+        if made is None or not reasoning:
+            return made
+        is_beside = self.total_tokens == (self.prompt_tokens or 0) + made + reasoning
+        return made + reasoning if is_beside else made
 
 
 class ResponsesUsage(Struct):
@@ -85,6 +96,29 @@ class MessagesUsage(Struct):
             or 0,
             reasoning_tokens=(details.thinking_tokens if details else None)
             or known.reasoning_tokens,
+        )
+
+
+class GeminiUsage(Struct, rename="camel"):
+    """The `usageMetadata` of Gemini; thoughts are counted beside the candidates."""
+
+    prompt_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+
+    def read(self) -> Usage:
+        """Return it in our buckets."""
+        given, made = self.prompt_token_count, self.candidates_token_count
+        cached, thoughts = self.cached_content_token_count or 0, self.thoughts_token_count or 0
+        used = self.tool_use_prompt_token_count or 0
+        is_told = made is not None or self.thoughts_token_count is not None
+        return Usage(
+            input_tokens=None if given is None else max(0, given + used - cached),
+            output_tokens=(made or 0) + thoughts if is_told else None,
+            cached_input_tokens=cached,
+            reasoning_tokens=thoughts,
         )
 
 

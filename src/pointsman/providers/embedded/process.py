@@ -118,11 +118,11 @@ class ModelProcess(asyncio.Protocol):
 
     async def count(self, text: str) -> int:
         """Count the tokens of a text."""
-        return await self._number_of(lambda number: CountFrame(number, text))
+        return await self._await_count(lambda number: CountFrame(number, text))
 
     async def ping(self) -> None:
         """Wait for a sign of life from the engine itself."""
-        await self._number_of(PingFrame)
+        await self._await_count(PingFrame)
 
     async def kill(self) -> None:
         """End the process now and wait until nothing of it is left."""
@@ -184,7 +184,7 @@ class ModelProcess(asyncio.Protocol):
             call.take(_lost("has ended"))
         return call
 
-    async def _number_of(self, message: Callable[[int], ToWorker]) -> int:
+    async def _await_count(self, message: Callable[[int], ToWorker]) -> int:
         call = self._call(message, lambda: None)
         try:
             reply = await call.reply()

@@ -8,9 +8,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from pointsman.providers.key_choice import KeyChoice
 from pointsman.providers.port import Deadlines, ErrorClass, UpstreamError
 
 MIB = 1024 * 1024
+
+Take = Callable[[bytes], bool]
+"""Takes a piece of a body at once; False where it wants no further one."""
 
 _HIGH_WATER = 256 * 1024
 _LOW_WATER = 64 * 1024
@@ -27,13 +31,14 @@ class AnswerLimits(Struct, frozen=True):
 class RequestBytes:
     """The bytes of one request. They hold a key, so they are not shown."""
 
-    __slots__ = ("body", "head", "key")
+    __slots__ = ("body", "head", "key", "key_choice")
 
     def __init__(self, head: bytes, body: bytes) -> None:
         self.head = head
         self.body = body
         self.key = 0
         """Which of the provider's keys it holds, by its number."""
+        self.key_choice: KeyChoice | None = None
 
     def __repr__(self) -> str:
         return "Message()"
@@ -63,9 +68,10 @@ class Exchange:
     """
 
     __slots__ = (
-        "_callback", "_failure", "_is_paused", "_is_whole", "_limits", "_loop", "_pieces", "_size",
-        "_source", "_total", "_waiter", "attempts", "credential", "deadlines", "ends_at",
-        "has_begun", "headers", "is_stale", "key", "status",
+        "_callback", "_failure", "_is_paused", "_is_whole", "_limits", "_loop", "_pieces",
+        "_refusal", "_size", "_source", "_take", "_total", "_waiter", "attempts", "credential",
+        "deadlines", "ends_at", "has_begun", "headers", "is_stale", "key", "key_choice",
+        "status",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +86,7 @@ class Exchange:
         self.headers: Mapping[str, str] = {}
         self.attempts = 1
         self.key = 0
+        self.key_choice: KeyChoice | None = None
         self.credential = ""
         self.deadlines = deadlines
         self.ends_at = ends_at
@@ -96,6 +103,10 @@ class Exchange:
         self._is_whole = False
         self._is_paused = False
         self._callback: Callable[[], None] | None = None
+        self._take: Take | None = None
+        """Takes pieces as they come in; the reader waits for the end."""
+        self._refusal: Exception | None = None
+        """What `_take` raised."""
 
     # What the connection tells.
 
@@ -108,6 +119,8 @@ class Exchange:
 
     def on_piece(self, piece: bytes) -> None:
         """Take a piece of the body."""
+        if self._take is not None and self._pass(self._take, piece):
+            return
         self._pieces.append(piece)
         self._size += len(piece)
         is_much = self._size > _HIGH_WATER or len(self._pieces) > _MANY_PIECES
@@ -185,6 +198,41 @@ class Exchange:
         if self._total > self._limits.stream_bytes:
             self._refuse_length(self._limits.stream_bytes)
         return piece
+
+    async def pass_on(self, take: Take) -> bool:
+        """Hand pieces to `take` as they come, with no turn of a task for each.
+
+        Returns True once `take` returned False, and False once nothing more comes; what broke the
+        answer off is raised by the next read.
+        """
+        while self._pieces:
+            if not take(await self.__anext__()):
+                return True
+        if self._is_whole or self._failure is not None:
+            return False
+        self._take = take
+        try:
+            await self._wait()
+        finally:
+            has_stopped, self._take = self._take is None, None
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
+        return has_stopped
+
+    def _pass(self, take: Take, piece: bytes) -> bool:
+        """Hand a piece on; False where the stream is too long for that."""
+        if self._total + len(piece) > self._limits.stream_bytes:
+            return False
+        self._total += len(piece)
+        try:
+            goes_on = take(piece)
+        except Exception as error:  # noqa: BLE001 - raised where the answer is read
+            self._refusal, goes_on = error, False
+        if not goes_on:
+            self._take = None
+            self._wake()
+        return True
 
     async def read(self) -> bytes:
         """Return the whole body."""

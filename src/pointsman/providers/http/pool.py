@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 from collections import deque
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,16 +20,18 @@ from pointsman.errors import InputError
 from pointsman.providers.http.address import Resolve, addresses_of, resolve_host
 from pointsman.providers.http.connection import UpstreamConnection
 from pointsman.providers.http.exchange import AnswerLimits, Exchange, RequestBytes
-from pointsman.providers.port import Deadlines, UpstreamError
+from pointsman.providers.port import Deadlines, PoolBusy, UpstreamError
 from pointsman.turns.registry.upstream import UpstreamOrigin
 
 
 class PoolSettings(Struct, frozen=True):
     """How many connections a pool has, and how long it keeps those that rest."""
 
-    max_connections: int = 1024
-    max_idle: int = 128
+    max_connections: int = 4096
+    max_idle: int = 256
     idle_s: float = 30.0
+    is_warm: bool = False
+    """Whether a connection is opened beside the calls before one is needed."""
     limits: AnswerLimits = AnswerLimits()
     allow_private: bool = False
     ca_file: Path | None = None
@@ -52,6 +55,7 @@ class ConnectionPool:
         self._open: set[UpstreamConnection] = set()
         self._taken = 0  # connections there are or will be
         self._queue: deque[asyncio.Future[UpstreamConnection | None]] = deque()
+        self._warming: asyncio.Task[None] | None = None
         self._is_closed = False
         self._emptied: asyncio.Future[None] | None = None
 
@@ -64,7 +68,34 @@ class ConnectionPool:
         """Send a request at once, where a connection rests."""
         if not self._idle:
             return None
-        return self._idle.pop().begin(message, deadlines, ends_at)
+        connection = self._idle.pop()
+        if not self._idle:
+            self.warm(deadlines)
+        return connection.begin(message, deadlines, ends_at)
+
+    def warm(self, deadlines: Deadlines) -> None:
+        """Begin to open a connection, where none rests and the settings say so."""
+        is_wanted = self._settings.is_warm and not self._idle and self._warming is None
+        if is_wanted and not self._is_closed and self._taken < self._settings.max_connections:
+            self._taken += 1
+            self._warming = asyncio.get_running_loop().create_task(self._open_spare(deadlines))
+            self._warming.add_done_callback(self._end_warming)
+
+    def _end_warming(self, _task: asyncio.Task[None]) -> None:
+        self._warming = None
+
+    async def _open_spare(self, deadlines: Deadlines) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            connection = await self._connect(loop, loop.time() + deadlines.connect_s)
+        except UpstreamError:
+            # The next call finds out by itself, and tells.
+            self._give_back()
+        except BaseException:
+            self._give_back()
+            raise
+        else:
+            self.release(connection)
 
     async def request(
         self,
@@ -80,6 +111,7 @@ class ConnectionPool:
         exchange = begun or self.begin(message, deadlines, ends_at)
         if exchange is None:
             connection = await self._take(deadlines, ends_at)
+            self.warm(deadlines)
             exchange = connection.begin(message, deadlines, ends_at)
         while not await exchange.wait_for_head():
             connection = await self._take(deadlines, ends_at)
@@ -89,6 +121,9 @@ class ConnectionPool:
     async def close(self) -> None:
         """Close every connection, and wait until they are closed."""
         self._is_closed = True
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.wait([self._warming])
         while (waiter := self._next_waiter()) is not None:
             waiter.set_exception(_closed_error())
         for connection in self._open:
@@ -148,8 +183,9 @@ class ConnectionPool:
                 return await waiter
         except TimeoutError:
             self._hand_on(waiter)
-            message = f"no connection to `{self._origin.host}` became free in time"
-            raise UpstreamError(message, error_class="timeout") from None
+            most = self._settings.max_connections
+            message = f"all {most} connections to `{self._origin.host}` are in use"
+            raise PoolBusy(message, hint="`upstream.max_connections` allows more") from None
         except BaseException:
             self._hand_on(waiter)
             raise
@@ -240,6 +276,18 @@ def _closed_error() -> UpstreamError:
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
+    if ca_file is None:
+        return _system_context(ssl.get_default_verify_paths())
+    return _new_context(ca_file)
+
+
+@lru_cache(4)
+def _system_context(_paths: ssl.DefaultVerifyPaths) -> ssl.SSLContext:
+    """Return one context for all providers: to read the system's certificates takes 50 ms."""
+    return _new_context(None)
+
+
+def _new_context(ca_file: Path | None) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError):

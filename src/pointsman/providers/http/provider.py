@@ -8,16 +8,20 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pointsman.errors import InputError
-from pointsman.providers.credentials import NO_SECRET, Credential, Secret
+from pointsman.providers.credentials import NO_SECRET, Secret
+from pointsman.providers.dialects.chat.fields import with_field_names
 from pointsman.providers.failures import failure_of
 from pointsman.providers.http.address import Resolve, resolve_host
 from pointsman.providers.http.exchange import Exchange, RequestBytes
+from pointsman.providers.http.key_ring import KeyRing
 from pointsman.providers.http.pool import ConnectionPool, PoolSettings
+from pointsman.providers.key_choice import with_used_key
 from pointsman.providers.port import (
     Deadlines,
     Dialect,
@@ -28,7 +32,7 @@ from pointsman.providers.port import (
 )
 from pointsman.providers.vendors import Vendor, default_dialects
 from pointsman.turns.registry.models import Provider as Configured
-from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.models import ProviderKey
 from pointsman.turns.registry.upstream import (
     HEADER_VALUE,
     UpstreamOrigin,
@@ -166,6 +170,8 @@ def pause_s(done: int, retry_after_s: float | None, jitter: float) -> float:
 
 Sleep = Callable[[float], Awaitable[None]]
 
+_MODEL: Final = "{model}"
+"""Where the model stands in an address."""
 _ERROR_BODY_S = 5.0
 _ERROR_BODY_BYTES = 64 * 1024
 _ACCEPTED_TYPES = ("application/json", "text/event-stream", "")
@@ -181,6 +187,7 @@ class ProviderEnvironment(Struct, frozen=True):
     sleep: Sleep = asyncio.sleep
     jitter: Jitter = _random_spread
     wall_s: Callable[[], float] = time.time
+    monotonic_s: Callable[[], float] = time.monotonic
     resolve: Resolve = resolve_host
     retries: int = 2
 
@@ -213,14 +220,20 @@ class HttpProvider:
             raise InputError(f"a provider of kind `{vendor.kind}` cannot speak `{unknown[0]}`")
         headers = read_headers(configured.headers)
         self.operations = tuple(vendor.operations)
-        places: dict[str, str] = {each: vendor.paths[each] for each in self.dialects}
-        places |= {str(name): at for name, at in vendor.operations.items()}
+        self._vendor = vendor
+        self._has_own_names = bool(vendor.renames or vendor.leaves_out)
+        self._places: dict[str, str] = {each: vendor.paths[each] for each in self.dialects}
+        self._places |= {str(name): at for name, at in vendor.operations.items()}
+
+        def new_head(at: str, query: Mapping[str, str]) -> HeadTemplate:
+            target = target_of(path + at, {**configured.query, **query})
+            return HeadTemplate(vendor, origin, target, headers)
+
+        self._new_head = new_head
         self._heads = {
-            name: HeadTemplate(vendor, origin, target_of(path + at, configured.query), headers)
-            for name, at in places.items()
+            name: new_head(at, {}) for name, at in self._places.items() if _MODEL not in at
         }
-        self._credentials = tuple(Credential(ref, home) for ref in _keys(configured))
-        self._good_key = 0
+        self._keys = KeyRing(_keys(configured), home, surroundings.monotonic_s)
         self._timeout_s = float(configured.timeout_s)
         self._pool = ConnectionPool(origin, pool, resolve=surroundings.resolve)
         self._outside = surroundings
@@ -232,13 +245,16 @@ class HttpProvider:
 
     def write(self, outgoing: Outgoing) -> RequestBytes:
         """Return a call as it would be sent now."""
-        return self._message(outgoing, self._good_key)[0]
+        key, choice = self._keys.choose(outgoing.unit)
+        message = self._message(outgoing, key)[0]
+        message.key_choice = choice
+        return message
 
     def begin(self, message: RequestBytes, deadlines: Deadlines) -> Exchange | None:
         """Begin a call at once, where a connection rests; `send` finishes it."""
         exchange = self._pool.begin(message, deadlines, self._ends_at(deadlines))
         if exchange is not None:
-            exchange.key = message.key
+            exchange.key, exchange.key_choice = message.key, message.key_choice
         return exchange
 
     async def send(
@@ -246,15 +262,24 @@ class HttpProvider:
     ) -> UpstreamAnswer:
         """Make one call and give its answer once the head is a success."""
         if begun is None:
-            key, ends_at = self._good_key, self._ends_at(deadlines)
+            (key, choice), ends_at = self._keys.choose(outgoing.unit), self._ends_at(deadlines)
         else:
-            # Others may have found another key to be good since.
-            key, ends_at = begun.key, begun.ends_at
+            # Other calls may have put the key out since.
+            key, choice, ends_at = begun.key, begun.key_choice, begun.ends_at
         try:
-            return await self._try(outgoing, deadlines, ends_at, key, begun)
+            answer = await self._try(outgoing, deadlines, ends_at, key, begun)
         except UpstreamError as failed:
             error = failed
-        return await self._retry(outgoing, deadlines, ends_at, key, error)
+        else:
+            answer.key_choice = choice
+            return answer
+        try:
+            answer = await self._retry(outgoing, deadlines, ends_at, key, error)
+        except UpstreamError as failed:
+            failed.key_choice = with_used_key(choice, failed.credential)
+            raise
+        answer.key_choice = with_used_key(choice, answer.credential)
+        return answer
 
     async def _retry(
         self,
@@ -263,10 +288,11 @@ class HttpProvider:
         ends_at: float,
         key: int,
         error: UpstreamError,
-    ) -> UpstreamAnswer:
+    ) -> Exchange:
         """Go on after the first try, with this key, failed, as the flow of tries says."""
         loop, outside = asyncio.get_running_loop(), self._outside
-        flow = retry_flow(max(len(self._credentials), 1), key, outside.jitter, outside.retries)
+        order = self._keys.order(outgoing.unit, key)
+        flow = retry_flow(len(order), 0, outside.jitter, outside.retries)
         next(flow)
         attempts = error.attempts = 1
         effect = _after(flow, error)
@@ -274,14 +300,13 @@ class HttpProvider:
             if isinstance(effect, Try):
                 attempts += 1
                 try:
-                    answer = await self._try(outgoing, deadlines, ends_at, effect.key)
+                    answer = await self._try(outgoing, deadlines, ends_at, order[effect.key])
                 except UpstreamError as failed:
                     failed.attempts = attempts
                     error = failed
                     effect = _after(flow, failed)
                 else:
                     answer.attempts = attempts
-                    self._good_key = effect.key
                     return answer
             elif loop.time() + effect.seconds < ends_at:
                 await outside.sleep(effect.seconds)
@@ -289,6 +314,10 @@ class HttpProvider:
             else:
                 effect = None  # there is no time left to wait
         raise error
+
+    def warm(self, deadlines: Deadlines) -> None:
+        """Begin to open a connection that calls will find ready, if the settings say so."""
+        self._pool.warm(deadlines)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -300,15 +329,32 @@ class HttpProvider:
     def _message(self, outgoing: Outgoing, key: int) -> tuple[RequestBytes, str, Secret]:
         """Return the bytes of a call, which key is in them by its id, and the key."""
         secret, used = NO_SECRET, ""
-        if self._credentials:
-            credential = self._credentials[key]
+        if self._keys.credentials:
+            credential = self._keys.credentials[key]
             secret, used = credential.secret(), credential.id
-        head = self._heads.get(outgoing.operation or outgoing.dialect)
-        if head is None:
-            raise self._unspoken(outgoing)
+        head = self._heads.get(outgoing.operation or outgoing.dialect) or self._head_of(outgoing)
+        if self._has_own_names and outgoing.dialect == "chat" and not outgoing.operation:
+            vendor = self._vendor
+            body = with_field_names(outgoing.body, vendor.renames, vendor.leaves_out)
+            outgoing = replace(outgoing, body=body)
         message = head.message(outgoing, secret)
         message.key = key
         return message, used, secret
+
+    def _head_of(self, outgoing: Outgoing) -> HeadTemplate:
+        """Return the head of an address with the model in it, made when it is first needed."""
+        dialect, vendor = outgoing.dialect, self._vendor
+        at = self._places.get(outgoing.operation or dialect)
+        if at is None:
+            raise self._unspoken(outgoing)
+        query: Mapping[str, str] = {}
+        if outgoing.is_stream:
+            at, query = vendor.stream_paths.get(dialect, at), vendor.stream_query
+        # The name is the configuration's; the models of a home are few.
+        at = at.replace(_MODEL, quote(outgoing.model, safe="-._~@:"))
+        if at not in self._heads:
+            self._heads[at] = self._new_head(at, query)
+        return self._heads[at]
 
     async def _try(
         self,
@@ -318,7 +364,11 @@ class HttpProvider:
         key: int,
         begun: Exchange | None = None,
     ) -> Exchange:
-        request, used, secret = self._message(outgoing, key)
+        try:
+            request, used, secret = self._message(outgoing, key)
+        except UpstreamError as error:
+            self._keys.note_failure(key, error)
+            raise
         try:
             exchange = await self._pool.request(request, deadlines, ends_at, begun)
         except UpstreamError as error:
@@ -329,7 +379,9 @@ class HttpProvider:
         if exchange.status >= 300 or unreadable:
             failure = await self._failure(exchange, secret, unreadable)
             failure.credential = used
+            self._keys.note_failure(key, failure)
             raise failure
+        self._keys.note_success(key)
         return exchange
 
     def _unspoken(self, outgoing: Outgoing) -> UpstreamError:
@@ -361,7 +413,7 @@ def unreadable_reason(headers: Mapping[str, str]) -> str:
     return ""
 
 
-def _keys(configured: Configured) -> tuple[SecretRef, ...]:
+def _keys(configured: Configured) -> tuple[ProviderKey, ...]:
     keys = configured.api_key
     if keys is None:
         return ()

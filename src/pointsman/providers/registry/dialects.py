@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, cast
 
-from pointsman.providers.dialects import chat, messages, responses
+from pointsman.providers.dialects import chat, gemini, messages, responses
 from pointsman.providers.dialects.loss import WrittenRequest
 from pointsman.providers.messages import ModelRequest, Response
 from pointsman.providers.port import Dialect
@@ -32,12 +32,8 @@ class StreamWriter(Protocol):
         ...
 
 
-class Speaker(Protocol):
-    """Everything that can be read and written in one dialect."""
-
-    def read_request(self, body: bytes) -> ModelRequest:
-        """Read a request; raise `CannotSay` for content no other dialect could carry."""
-        ...
+class ProviderSpeaker(Protocol):
+    """The words of one dialect to a provider: requests out, answers in."""
 
     def write_request(self, request: ModelRequest, model: str) -> WrittenRequest:
         """Write a request and list its losses."""
@@ -47,12 +43,20 @@ class Speaker(Protocol):
         """Read a whole answer."""
         ...
 
-    def write_response(self, response: Response, model: str, created: int) -> bytes:
-        """Write a whole answer."""
-        ...
-
     def stream_reader(self) -> StreamReader:
         """Read one streamed answer."""
+        ...
+
+
+class Speaker(ProviderSpeaker, Protocol):
+    """Everything that can be read and written in one dialect, of a caller too."""
+
+    def read_request(self, body: bytes) -> ModelRequest:
+        """Read a request; raise `CannotSay` for content no other dialect could carry."""
+        ...
+
+    def write_response(self, response: Response, model: str, created: int) -> bytes:
+        """Write a whole answer."""
         ...
 
     def stream_writer(self, model: str, created: int, *, wants_usage: bool = True) -> StreamWriter:
@@ -73,8 +77,17 @@ _SPEAKERS: Mapping[Dialect, Speaker] = {
     "responses": cast("Speaker", responses),
     "messages": cast("Speaker", messages),
 }
+_PROVIDER_SPEAKERS: Mapping[Dialect, ProviderSpeaker] = {
+    **_SPEAKERS,
+    "gemini": cast("ProviderSpeaker", gemini),
+}
 
 
 def speaker(dialect: Dialect) -> Speaker:
-    """Return the dialect of this name."""
+    """Return the dialect of this name, which callers speak."""
     return _SPEAKERS[dialect]
+
+
+def provider_speaker(dialect: Dialect) -> ProviderSpeaker:
+    """Return the dialect of this name, in which a provider is spoken to."""
+    return _PROVIDER_SPEAKERS[dialect]

@@ -31,7 +31,7 @@ class Providers:
 
     def __init__(self, providers: Mapping[str, ModelProvider]) -> None:
         self._providers = dict(providers)
-        self._found: dict[str, tuple[ModelProvider, str]] = {}
+        self.found: dict[str, tuple[ModelProvider, str]] = {}
         """Models looked up before; all of the registry, so they are few."""
 
     def __iter__(self) -> Iterator[str]:
@@ -46,11 +46,17 @@ class Providers:
 
     def of(self, model: str) -> tuple[ModelProvider, str]:
         """Return the provider of a model and the name that the model has there."""
-        found = self._found.get(model)
+        found = self.found.get(model)
         if found is None:
             name, _colon, upstream_name = model_id(model).partition(":")
-            found = self._found[model] = (self.by_name(name), upstream_name)
+            found = self.found[model] = (self.by_name(name), upstream_name)
         return found
+
+    def warm(self, deadlines: Deadlines) -> None:
+        """Begin to open a connection to each provider, if the settings say so."""
+        for provider in self._providers.values():
+            if isinstance(provider, HttpProvider):
+                provider.warm(deadlines)
 
     async def close(self) -> None:
         """Let go of every connection and process."""
@@ -141,8 +147,10 @@ class LiveProviders:
         models: ModelsFile,
         embedded: ModelProvider,
         surroundings: ProviderEnvironment = ProviderEnvironment(),  # noqa: B008 - it is frozen
+        pool: PoolSettings = PoolSettings(),  # noqa: B008 - it is frozen
     ) -> None:
         self._home = home
+        self._pool = pool
         self._embedded = embedded
         self._surroundings = surroundings
         self._models = models
@@ -155,7 +163,11 @@ class LiveProviders:
         """Return the provider of a model and the name it has there, by the file in force."""
         if models is not self._models:
             self._change_to(models)
-        return self._providers.of(model)
+        return self._providers.found.get(model) or self._providers.of(model)
+
+    def warm(self, deadlines: Deadlines) -> None:
+        """Begin to open a connection to each provider, if the settings say so."""
+        self._providers.warm(deadlines)
 
     async def close(self) -> None:
         """Let go of every connection and process."""
@@ -169,7 +181,11 @@ class LiveProviders:
     def _open(self, models: ModelsFile) -> Providers:
         embedded = SharedProvider(self._embedded)
         return open_providers(
-            models, self._home, embedded=embedded, surroundings=self._surroundings
+            models,
+            self._home,
+            embedded=embedded,
+            pool=self._pool,
+            surroundings=self._surroundings,
         )
 
     def _change_to(self, models: ModelsFile) -> None:

@@ -1,10 +1,151 @@
-"""Sessions and turns: how they begin and end, and how users rate them."""
+"""Sessions and turns, decisions on them, and what outlives them: skills and memory."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
 from pointsman.sessions.events.event import Actor, Sensitivity, SessionEvent, Words
+
+
+class SkillLoaded(SessionEvent, frozen=True):
+    """A skill's text was put before the model."""
+
+    type: ClassVar[str] = "skill.loaded"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+
+    skill_id: str
+    skill_version: str
+    load_reason: Literal["always", "on_demand", "auto_suggested"]
+    load_size_tokens: int
+    source: str
+    triggered_by_tool_use_id: str | None
+
+
+class SkillCreated(SessionEvent, frozen=True):
+    """A skill was written."""
+
+    type: ClassVar[str] = "skill.created"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    actor: ClassVar[Actor] = "agent"
+
+    skill_id: str
+    skill_version: str
+    source: str
+    size_tokens: int
+
+
+class SkillModified(SessionEvent, frozen=True):
+    """A skill was changed."""
+
+    type: ClassVar[str] = "skill.modified"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    actor: ClassVar[Actor] = "agent"
+    words: ClassVar[tuple[str, ...]] = ("reason",)
+
+    skill_id: str
+    hash_before: str
+    hash_after: str
+    modification_type: Literal["edit", "delete"]
+    reason: Words
+
+
+class SkillSearch(SessionEvent, frozen=True):
+    """Skills were looked for."""
+
+    type: ClassVar[str] = "skill.search"
+    actor: ClassVar[Actor] = "agent"
+    words: ClassVar[tuple[str, ...]] = ("query",)
+
+    query: Words
+    results_count: int
+    result_skill_ids: tuple[str, ...]
+
+
+class MemoryUpdated(SessionEvent, frozen=True):
+    """A memory file was changed."""
+
+    type: ClassVar[str] = "memory.updated"
+    actor: ClassVar[Actor] = "agent"
+
+    file: str
+    operation: Literal["add", "replace", "consolidate"]
+    hash_before: str
+    hash_after: str
+    size_before: int
+    size_after: int
+
+
+class MemoryEviction(SessionEvent, frozen=True):
+    """Old memory entries were removed to make room."""
+
+    type: ClassVar[str] = "memory.eviction"
+
+    file: str
+    trigger: str
+    entries_evicted: int
+    size_before: int
+    size_after: int
+
+
+class RouteOverridden(SessionEvent, frozen=True):
+    """The user took the pattern's choice instead of the rule's, before the first call."""
+
+    type: ClassVar[str] = "route.overridden"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    actor: ClassVar[Actor] = "user"
+
+    original_chosen_model: str
+    new_chosen_model: str
+    deferred_policy: Literal["pattern"]
+    rule_name: str | None
+    pattern_confidence: str
+
+
+class PatternOverrideDismissed(SessionEvent, frozen=True):
+    """The user kept the rule's choice."""
+
+    type: ClassVar[str] = "pattern.override_dismissed"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    actor: ClassVar[Actor] = "user"
+
+    chosen_model: str
+    dismissed_pattern_model: str
+    rule_name: str | None
+    pattern_confidence: str
+
+
+class PatternRecorded(SessionEvent, frozen=True):
+    """A turn was learned from, at its session's end."""
+
+    type: ClassVar[str] = "pattern.recorded"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+
+    fingerprint_id: str
+    fingerprint_kind: str
+    primary_model: str
+    sample_size_before: int
+    sample_size_after: int
+    was_new_fingerprint: bool
+    success_score: str | None
+    cost_usd_at_record: str
+    pricing_version: str
+    over_soft_cap: bool
+
+
+class PatternMatched(SessionEvent, frozen=True):
+    """The pattern store chose the model."""
+
+    type: ClassVar[str] = "pattern.matched"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+
+    fingerprint_id: str
+    fingerprint_kind: str
+    chosen_model: str
+    confidence: str
+    sample_size: int
+    k_cluster_size: int
+    alternatives_count: int
+
 
 TurnStop = Literal[
     "end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "error", "loop_limit",

@@ -15,10 +15,11 @@ from pointsman.sessions.tool import (
     ToolContext,
     ToolDefinition,
     ToolOutcome,
+    input_problems,
+    unknown_tool,
 )
 from pointsman.sessions.tools.failure import CallFailed, from_os, invalid_input
 from pointsman.sessions.tools.stop import Stop
-from pointsman.sessions.validation import input_problems, unknown_tool
 from pointsman.storage.policies.tool_settings import Permission, ToolSettings
 
 

@@ -17,10 +17,9 @@ from pointsman.sessions.tool import (
     ToolOutcome,
 )
 from pointsman.sessions.tools.listing import LIST_DIR, ListInput, list_dir
-from pointsman.sessions.tools.process import Timeouts
+from pointsman.sessions.tools.process import RUN_SHELL, ShellInput, Timeouts, run_shell, summary
 from pointsman.sessions.tools.reading import READ_FILE, ReadInput, read_file
 from pointsman.sessions.tools.searching import SEARCH, SearchInput, search
-from pointsman.sessions.tools.shell import RUN_SHELL, ShellInput, run_shell, summary
 from pointsman.sessions.tools.stop import Stop, in_thread
 from pointsman.sessions.tools.workspace import WorkspaceFolder
 from pointsman.sessions.tools.writing import WRITE_FILE, WriteInput, projected_change, write_file

@@ -25,13 +25,13 @@ from pointsman.sessions.tool import (
     ToolContext,
     ToolDefinition,
     ToolOutcome,
+    schema_refusal,
 )
 from pointsman.sessions.tools.excerpt import Excerpt
 from pointsman.sessions.tools.failure import CallFailed
 from pointsman.sessions.tools.files import input_summary
 from pointsman.sessions.tools.mcp_connection import McpConnection
 from pointsman.sessions.tools.stop import Stop, cancelled_call
-from pointsman.sessions.validation import schema_refusal
 from pointsman.storage.policies.tool_settings import McpServer
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""What a stage or a sensor's target does, as people write it: a program, an HTTP call, a function.
+"""The action of a stage or a sensor's target, as written: a program, an HTTP call, a function.
 
-Nothing here runs; what may run is said in `pointsman.yaml`.
+Nothing here runs; `pointsman.yaml` lists the actions that may run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pointsman.kernel.document import Document, Path
 
 Text = Annotated[str, Meta(min_length=1, max_length=4096)]
 PlainName = Annotated[str, Meta(min_length=1, max_length=100, pattern="^[A-Za-z0-9._-]+$")]
-"""Letters, digits, `.`, `-` and `_`: what can also name an entry of the ledger."""
+"""Letters, digits, `.`, `-` and `_`: a name that an entry of the ledger may have, too."""
 
 Function = Annotated[
     str, Meta(max_length=200, pattern="^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$")

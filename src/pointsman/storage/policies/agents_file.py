@@ -76,7 +76,7 @@ class AgentsFiles:
         self._lock = threading.Lock()
 
     def current(self) -> AgentsInForce:
-        """Return what is in force."""
+        """Return the agents' policy in force."""
         with self._lock:
             loaded = self._file.current()
             if self._last is None or self._last[0] is not loaded:

@@ -37,7 +37,7 @@ _NOTHING = DecisionsFile()
 
 
 class DecisionsInForce:
-    """The decisions in force, where each stands, and what is wrong with the files."""
+    """The decisions in force, the place of each, and the problems of the files."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class DecisionFiles:
         self._lock = threading.RLock()
 
     def current(self) -> DecisionsInForce:
-        """Return what is in force; an edited file counts from the next call on."""
+        """Return the decisions in force; an edited file counts from the next call on."""
         with self._lock:
             workflows = [
                 (name, self._workflows.load(name, (), read_workflow, None))
@@ -127,7 +127,7 @@ class DecisionFiles:
 
 
 class YamlFolder(Generic[T]):
-    """The YAML files of one folder, each read once per change of itself or of what it rests on."""
+    """The YAML files of one folder, each read once per change of itself or of its references."""
 
     def __init__(self, home: Path, name: str, *, is_kept: bool) -> None:
         self._path = home / name
@@ -148,7 +148,7 @@ class YamlFolder(Generic[T]):
     def load(
         self, name: str, rests_on: object, parse: Callable[[bytes, str], T], default: T
     ) -> Loaded[T]:
-        """Return a file; judged anew where what it rests on is another."""
+        """Return a file; it is checked anew when a file it refers to has changed."""
         known = self._files.get(name)
         if known is None or known[0] != rests_on:
             path = self._path / name

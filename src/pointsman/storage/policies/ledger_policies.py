@@ -1,4 +1,4 @@
-"""The policy of a home that follows what is published in its ledger."""
+"""The policy of a home that follows the publications in its ledger."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ NOTHING_YET: Final = "nothing is published yet: the files of this machine are in
 
 
 class LedgerPolicies(PolicyFiles):
-    """What was published last is in force; the files until something is.
+    """Keeps the newest publication in force; until there is one, the files.
 
-    It is looked for at every question that comes long enough after the last look, or by a caller
-    who follows the ledger anyway, who then says so by `is_followed`.
+    Each call looks for a newer one when the last look is long enough ago, unless the caller follows
+    the ledger anyway and says so by `is_followed`.
     """
 
     def __init__(self, home: Home, kinds: Sequence[str] = ()) -> None:
@@ -99,12 +99,13 @@ class LedgerPolicies(PolicyFiles):
         return super().in_force()
 
     def candidate(self) -> Candidate:
-        """Compile the files of this machine, to be published in the place of what is in force."""
+        """Compile the files of this machine, to be published in place of the policy in force."""
         self.look()
         return self._compile(self._texts(None), self._told.over)
 
     def compile_with(self, name: str, text: bytes) -> Candidate:
-        """Compile what is in force with another text for one of its files."""
+        """Compile the policy in force with another text for one of its files."""
+        self.look()
         # One look at it: two publications must not be mixed.
         told = self._told
         return self._compile({**self._texts(told.newest), name: text}, told.over)
@@ -116,10 +117,10 @@ class LedgerPolicies(PolicyFiles):
         return {name: text for name, text in texts.items() if text is not None}
 
     def _compile(self, texts: dict[str, bytes], over: str) -> Candidate:
-        return candidate(texts, over, self.prices, self._kinds, self._user_home)
+        return candidate(texts, over, self.known_models, self._kinds, self._user_home)
 
     def look(self) -> bool:
-        """See what was published since the last look; tell whether anything changed.
+        """Look for publications since the last look; return whether anything changed.
 
         Once something is known, a ledger that cannot be read changes nothing.
         """
@@ -159,7 +160,7 @@ class LedgerPolicies(PolicyFiles):
         if known is not None and (
             newest is None or newest.publication.number < known.publication.number
         ):
-            # INVARIANT: a process never goes back to what was published before.
+            # INVARIANT: a process never goes back to an earlier publication.
             newest = known
         self._count = count
         self._take(Succession(newest, found.refused, found.numbers, over=found.head))
@@ -177,7 +178,7 @@ class LedgerPolicies(PolicyFiles):
             return self._put_together()
 
     def _put_together(self) -> InForce:
-        """Return what is in force, with what is wrong around it; the same while nothing changes."""
+        """Return the policy in force with its problems; the same value while nothing changes."""
         settings = self._settings.current()
         base, refused = self._held or self.on_disk(), self._told.refused
         last = self._shown

@@ -22,7 +22,7 @@ from pointsman.placement.facts import LocalModel
 from pointsman.placement.rules.table import PlacementFile
 from pointsman.storage.home import BareFolder, Home
 from pointsman.storage.policies.policy_file import LastGood, Loaded, PolicyFile, UntouchedLastGood
-from pointsman.storage.policies.price_table import load_price_table
+from pointsman.storage.policies.price_table import load_catalogue, load_price_table
 from pointsman.storage.policies.settings import Settings, read_settings
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.compiled import compile_policy as compile_turns
@@ -34,6 +34,7 @@ from pointsman.turns.policy import (
     turn_policy,
     unknown_model_problems,
 )
+from pointsman.turns.registry.catalogue import Catalogue
 from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
     NO_MODELS,
@@ -75,7 +76,7 @@ FROM_FILES = Origin()
 
 
 class InForce(Struct, frozen=True):
-    """What is in force now, and what is wrong with the files it came from."""
+    """The policy in force, and the problems of the files it came from."""
 
     ready: CompiledTurnPolicy
     policy_id: ContentId
@@ -124,6 +125,7 @@ class PolicyFiles:
         self._kinds = kinds
         self._user_home = str(Path.home())
         self.prices: PriceTable = load_price_table()
+        self.catalogue: Catalogue = load_catalogue()
         self._settings = self._file("pointsman.yaml", read_settings, Settings())
         self._models = self._file("models.yaml", read_models, NO_MODELS)
         self._placement = self._file(
@@ -154,8 +156,12 @@ class PolicyFiles:
         Every turn asks: while no file changes, that takes one look at the status of each.
         """
         last = self._last
-        if last is not None and _are_current(last[0]):
-            return last[1]
+        if last is not None:
+            for file in last[0]:
+                if not file.is_current():
+                    break
+            else:
+                return last[1]
         with self._lock:
             models = self._models.current()
             routing = self._routing_for(models)
@@ -182,11 +188,11 @@ class PolicyFiles:
         return path.read_bytes() if path.exists() else None
 
     def close(self) -> None:
-        """Let go of what was opened: of files, nothing is."""
+        """Do nothing: files need no closing."""
 
-    def known(self, models: ModelsFile) -> dict[str, Model]:
+    def known_models(self, models: ModelsFile) -> dict[str, Model]:
         """Return the registry of a models file, in the order it is written in."""
-        return registry(models, self.prices.price)
+        return registry(models, self.prices.price, self.catalogue.capabilities)
 
     def _together(self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]) -> InForce:
         """Put the files together; where they do not fit, the last policy that did stays."""
@@ -276,7 +282,7 @@ class PolicyFiles:
         """Make the policy ready once for as long as neither file changes."""
         key = (models.content_id, routing.content_id)
         if self._made is None or self._made[0] != key:
-            policy = turn_policy(routing.value, self.known(models.value), self._user_home)
+            policy = turn_policy(routing.value, self.known_models(models.value), self._user_home)
             self._made = (key, compile_turns(policy), POLICY_FORM.id(policy))
         return self._made[1], self._made[2]
 
@@ -298,7 +304,7 @@ class PolicyFiles:
 
         A rule that names one of these has no error of its own.
         """
-        known = self.known(models.value)
+        known = self.known_models(models.value)
         if _is_good(models):
             return known
         content = self._models.content
@@ -325,13 +331,6 @@ def read_table(
             yield from unknown_model_problems(name, models, document, ("local_model",))
 
     return placement.read_policy(text, source, kinds, check_local_model)
-
-
-def _are_current(files: tuple[PolicyFile[Any], ...]) -> bool:
-    for file in files:  # noqa: SIM110 - a generator costs as much as two of the looks
-        if not file.is_current():
-            return False
-    return True
 
 
 def invalid_settings(settings: Loaded[Settings]) -> tuple[InvalidFile, ...]:

@@ -33,10 +33,10 @@ _READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Loaded(msgspec.Struct, Generic[T], frozen=True):
-    """What is in force: the value, the id of the bytes it came from, and what is wrong.
+    """The value in force, the id of the bytes it came from, and the problems of the file.
 
-    `content_id` is empty for the default value. With `last_known_good`, `problems` say what is
-    wrong with the file; with `default`, they are empty when there is no file.
+    `content_id` is empty for the default value. With `last_known_good`, `problems` are those of
+    the broken file; with `default`, they are empty when there is no file.
     """
 
     value: T
@@ -102,7 +102,7 @@ class PolicyFile(Generic[T]):
         """What the file held when it was read last; None where it could not be read."""
 
     def current(self) -> Loaded[T]:
-        """Return what is in force; read the file only when it looks changed."""
+        """Return the value in force; read the file only when it looks changed."""
         if self._loaded is None or not self.is_current():
             return self.reload()
         return self._loaded
@@ -190,7 +190,7 @@ class LastGood:
         self.path = path
 
     def load(self) -> tuple[bytes | None, tuple[Problem, ...]]:
-        """Return the content kept, or None with a problem when it is not what was kept."""
+        """Return the last good content, or None with a problem when its digest does not fit."""
         try:
             stored = self.path.read_bytes()
         except FileNotFoundError:
@@ -206,7 +206,7 @@ class LastGood:
         return content, ()
 
     def store(self, content: bytes) -> tuple[Problem, ...]:
-        """Keep a content; it is whole on disk or not there at all. Return what went wrong."""
+        """Keep a content, whole on disk or not at all; return the problems."""
         if self.load()[0] == content:
             return ()
         try:

@@ -1,13 +1,13 @@
-"""Policies published in the ledger: which is the newest, and whether it is what was signed.
+"""Policies published in the ledger: the newest of them, and whether its signature holds.
 
-Every publication has a number, which is part of what is signed. Chains have no order among each
+Every publication has a number, which is signed with it. Chains have no order among each
 other; these numbers have one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Struct
@@ -24,8 +24,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import read_table
 from pointsman.storage.stores.entries import LedgerReader, Stored
 from pointsman.turns.policy import NO_ROUTING, POLICY_FORM, TurnPolicy, read_policy, turn_policy
-from pointsman.turns.registry.models import NO_MODELS, ModelsFile, read_models, registry
-from pointsman.turns.registry.prices import PriceTable
+from pointsman.turns.registry.models import NO_MODELS, Model, ModelsFile, read_models
 
 T = TypeVar("T")
 
@@ -37,7 +36,7 @@ PUBLISHED_FILES: Final = (MODELS, ROUTING, PLACEMENT)
 
 
 class Publication(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What was published, as a snapshot: signed as a whole, and named by its content.
+    """A published policy as a snapshot: signed as a whole, and named by its content.
 
     `previous` is the id of the publication it takes the place of; empty for the first. `files` are
     the texts by name: `models.yaml` says what no policy does, the rest is for people to edit.
@@ -108,7 +107,7 @@ class RefusedPublication(Struct, frozen=True):
 
 
 class Succession(Struct, frozen=True):
-    """What the ledger says was published: the newest that holds, and what was refused since."""
+    """The publications in the ledger: the newest that holds, and those refused since."""
 
     newest: Published | None = None
     refused: tuple[RefusedPublication, ...] = ()
@@ -133,7 +132,7 @@ class Succession(Struct, frozen=True):
 def candidate(
     texts: Mapping[str, bytes],
     over: str,
-    prices: PriceTable,
+    known_of: Callable[[ModelsFile], dict[str, Model]],
     kinds: Sequence[str],
     user_home: str,
 ) -> Candidate:
@@ -142,7 +141,7 @@ def candidate(
     A file that is not given counts as on disk: its defaults.
     """
     models = read_models(texts[MODELS], MODELS) if MODELS in texts else NO_MODELS
-    known = registry(models, prices.price)
+    known = known_of(models)
     routing = NO_ROUTING
     if ROUTING in texts:
         routing = read_policy(texts[ROUTING], ROUTING, known, user_home)
@@ -188,7 +187,7 @@ def succession(reader: LedgerReader, home: Home) -> Succession:
 def _choose_valid(
     reader: LedgerReader, home: Home, claims: Sequence[tuple[Stored, Announcement]]
 ) -> tuple[Published | None, list[RefusedPublication]]:
-    """Return the one publication of a number that holds, and what is wrong with the others."""
+    """Return the one publication of a number that holds, and the others with their faults."""
     held: dict[ContentId, Published] = {}
     wrong: list[RefusedPublication] = []
     for stored, claim in claims:

@@ -39,7 +39,7 @@ class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
 
     `paths` and `pattern` belong to file_change, `repository` and `refs` to git_commit, `every` and
     `cron` (UTC) to schedule, `asset` to asset_materialized, `secret` to webhook. With `initial:
-    fire`, what is there when a sensor first looks counts as new.
+    fire`, all that a sensor finds at its first look counts as new.
     """
 
     paths: tuple[Text, ...] = ()
@@ -114,9 +114,12 @@ def read_sensors(text: bytes, source: str) -> SensorsFile:
     return conform(parse_yaml(text, source), SensorsFile, _problems)
 
 
-def check_sensors(sensors: Iterable[Sensor], decisions: Mapping[str, Decision]) -> list[str]:
-    """Return the problems between sensors and decisions: every branch needs something to run."""
-    return [f"`{each.id}`: {text}" for each in sensors for text in _unrunnable(each, decisions)]
+def check_sensors(
+    sensors: Iterable[Sensor], decisions: Mapping[str, Decision]
+) -> dict[str, list[str]]:
+    """Return the problems between sensors and decisions, by sensor: every branch must run."""
+    found = {each.id: [*_unrunnable(each, decisions)] for each in sensors}
+    return {name: problems for name, problems in found.items() if problems}
 
 
 def _unrunnable(sensor: Sensor, decisions: Mapping[str, Decision]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`pointsman.yaml`: how a home is run. Says nothing about what is decided."""
+"""`pointsman.yaml`: how a home is run. No decision depends on it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.content import Retain
 from pointsman.kernel.document import Document
+from pointsman.kernel.literal import AtLeastOne, Fraction
 from pointsman.kernel.schema import conform
-from pointsman.kernel.written_numbers import Fraction
 from pointsman.kernel.yaml_text import parse_yaml
+from pointsman.storage.policies.detector_settings import PrivacySettings, detector_problems
+from pointsman.storage.policies.retention_settings import (
+    RetentionSettings,
+    retention_problems,
+)
+from pointsman.storage.policies.secrets import SecretSettings
 from pointsman.storage.policies.tool_settings import (
     McpServer,
     ToolSettings,
@@ -30,11 +36,13 @@ Bytes = Annotated[int, Meta(ge=1024, le=1 << 30)]
 
 
 class Server(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the gateway listens, and what it takes.
+    """Where the gateway listens, and its limits.
 
     `hosts` are names that a request may ask for beside the address itself; without any, only
-    loopback names are answered on a loopback address. When told to stop, it says so by its
-    readiness and serves on for `drain_s`; what is in flight then gets `grace_s` to end.
+    loopback names are answered on a loopback address. `max_keyless_bytes` is how much callers
+    without a valid key, taken together, may have sent that is not answered yet. When told to stop,
+    it says so by its readiness and serves on for `drain_s`; what is in flight then gets `grace_s`
+    to end.
     """
 
     host: str = "127.0.0.1"
@@ -42,6 +50,7 @@ class Server(Struct, frozen=True, forbid_unknown_fields=True):
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     max_body_bytes: Bytes = 32 * 1024 * 1024
+    max_keyless_bytes: Bytes = 16 * 1024 * 1024
     body_timeout_s: Seconds = 30
     max_head_bytes: Bytes = 64 * 1024
     head_timeout_s: Seconds = 10
@@ -54,14 +63,14 @@ class Server(Struct, frozen=True, forbid_unknown_fields=True):
 class ReplicaSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How replicas on one database live together.
 
-    `lease_s` is how long one may give no sign of life before what it holds is free again.
+    `lease_s` is how long a replica may give no sign of life before its holds are free again.
     """
 
     lease_s: Annotated[int, Meta(ge=3, le=600)] = 10
 
 
 class PolicySettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the policy comes from: this machine's files, or what was published in the ledger.
+    """Where the policy comes from: this machine's files, or the ledger's newest publication.
 
     Read when a process starts.
     """
@@ -102,14 +111,28 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     total_s: Seconds = 1800
 
 
+class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many connections there may be to each provider, and how long one is kept unused.
+
+    With `warm`, a gateway opens a connection to each provider when it starts, and another one
+    whenever the last that rests is taken: no turn waits for a name, a connection or TLS. Read when
+    a process starts.
+    """
+
+    max_connections: Annotated[int, Meta(ge=1, le=65_536)] = 4096
+    max_idle: Annotated[int, Meta(ge=0, le=65_536)] = 256
+    idle_s: Seconds = 30
+    warm: bool = False
+
+
 class Telemetry(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is told about calls beside the ledger; message text never is."""
+    """The log of calls beside the ledger; message text never goes into it."""
 
     logs: Literal["off", "json"] = "json"
 
 
 class WorkflowSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What stages of workflows and targets of sensors may do; what is not listed is refused.
+    """The actions open to stages of workflows and targets of sensors; others are refused.
 
     `commands` are programs, as the action names them; `hosts` are hosts beside this machine, with
     their port where it is not the usual one; `python` are modules whose functions may be called.
@@ -132,11 +155,26 @@ class JudgeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     share: Fraction = Decimal(0)
 
 
+class RateTerms(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much a key or a tenant may ask for; without limit where nothing is said.
+
+    `rpm` and `tpm` are requests and tokens a minute, `concurrent` the calls at one time.
+    """
+
+    rpm: AtLeastOne | None = None
+    tpm: AtLeastOne | None = None
+    concurrent: AtLeastOne | None = None
+
+
+NO_TERMS = RateTerms()
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of a home; without a file, these defaults.
 
     `store` is the URL of a PostgreSQL database; --store and POINTSMAN_STORE come before it.
-    `redis` is the URL of a Redis for its replicas; POINTSMAN_REDIS comes before it.
+    `redis` is the URL of a Redis for its replicas; POINTSMAN_REDIS comes before it. `tenants` are
+    the limits of tenants by name, `*` those of every other one.
     """
 
     store: str = ""
@@ -144,16 +182,21 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     replicas: ReplicaSettings = ReplicaSettings()
     policy: PolicySettings = PolicySettings()
     retain: Retain = "full"
+    privacy: PrivacySettings = PrivacySettings()
+    retention: RetentionSettings = RetentionSettings()
     inline_override: Literal["known", "strict", "off"] = "known"
     server: Server = Server()
     fallback: FallbackSettings = FallbackSettings()
     availability: AvailabilitySettings = AvailabilitySettings()
     limits: Limits = Limits()
+    upstream: UpstreamSettings = UpstreamSettings()
     telemetry: Telemetry = Telemetry()
     workflow: WorkflowSettings = WorkflowSettings()
     judge: JudgeSettings = JudgeSettings()
     tools: ToolSettings = ToolSettings()
     mcp_servers: dict[str, McpServer] = {}
+    secrets: SecretSettings = SecretSettings()
+    tenants: dict[str, RateTerms] = {}
 
 
 def read_settings(text: bytes, source: str) -> Settings:
@@ -165,7 +208,9 @@ def read_settings(text: bytes, source: str) -> Settings:
 
 def _problems(settings: Settings, document: Document) -> Iterable[Problem]:
     yield from tool_problems(settings.tools, document)
+    yield from detector_problems(settings.privacy, document)
     yield from server_problems(settings.mcp_servers, document)
+    yield from retention_problems(settings.retention, document)
     yield from _store_problems(settings.store, document)
     if settings.redis and not settings.redis.startswith(REDIS):
         hint = "write redis://HOST:PORT/0"

@@ -1,4 +1,4 @@
-"""`tools` and `mcp_servers` of `pointsman.yaml`: what may be done, and who else may help."""
+"""`tools` and `mcp_servers` of `pointsman.yaml`: the tools of a session and who may use them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class StageAsset(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Stage(Struct, frozen=True, forbid_unknown_fields=True):
-    """One stage: an action, what it sets, and where to go from there.
+    """One stage: an action, the context values it sets, and the stage that follows.
 
     `decision` names the decision that chooses; `next` goes on without one; without either the
     path ends here. `set` gives names of the context values, with `output` beside the context.

@@ -1,6 +1,6 @@
-"""Checkpoints in the database, where every replica sees them, and in the home where it can be.
+"""Checkpoints in the database, for every replica to see, and a copy in the home where possible.
 
-What is in the home makes a rewritten or rolled back database visible: the newest of both counts.
+The home's copy makes a rewritten or rolled back database visible: the newest of both counts.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pointsman.kernel.entry import Chain
 from pointsman.storage.postgres.connection import PostgresConnection
 from pointsman.storage.writer.checkpoints import (
     CheckpointFolder,
+    NewestNotes,
     chains_with_checkpoints,
     claimed_size,
 )
@@ -52,7 +53,7 @@ class PostgresCheckpoints:
 
 
 class SharedCheckpoints(CheckpointFolder):
-    """The checkpoints of one chain. A writer sets `writing` to what it writes through."""
+    """The checkpoints of one chain. A writer sets `writing` to its connection."""
 
     def __init__(self, root: Path, chain: Chain, looking: Looking) -> None:
         super().__init__(root, chain)
@@ -66,6 +67,12 @@ class SharedCheckpoints(CheckpointFolder):
             found = connection.execute(_NOTES, (self.chain.name,))
             shared = [str(note) for (note,) in found]
         return merge_notes(notes, shared), rest
+
+    def newest(self, most: int, known: NewestNotes) -> NewestNotes:
+        """Return the newest checkpoints of both places and their number."""
+        del known
+        texts = self.texts()[0]
+        return NewestNotes(tuple(texts[-most:]), len(texts))
 
     def leaves(self) -> bytes:
         """Return the hashes of the entries that checkpoints cover."""

@@ -1,15 +1,19 @@
 """A connection to PostgreSQL that stores can use like one to SQLite.
 
-No error of the driver leaves this module: what is lost is unavailable, what is damaged is broken.
+No error of the driver leaves this module: a lost server is `unavailable`, damage is `broken`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import select
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from itertools import count
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import psycopg
@@ -17,7 +21,43 @@ from psycopg import errors
 
 from pointsman.errors import LedgerBroken, LedgerUnavailable
 from pointsman.storage.connection import Row, Values
-from pointsman.storage.postgres.dialect import spoken
+from pointsman.storage.sqlite.database import named_blocks, sql_text
+
+_MARK = re.compile(r"'(?:[^']|'')*'|%|\?|(?<![:\w]):([a-z_]\w*)")
+_BLOB = re.compile(r"\bx'([0-9a-fA-F]*)'")
+
+
+@cache
+def spoken(sql: str) -> str:
+    """Return a statement of SQLite in PostgreSQL's words."""
+    own = _own_texts().get(sql)
+    return to_driver_marks(own if own is not None else _BLOB.sub(r"'\\x\1'::bytea", sql))
+
+
+def to_driver_marks(sql: str) -> str:
+    """Write `?` and `:name` as the driver wants them."""
+    return _MARK.sub(_driver_mark, sql)
+
+
+def _driver_mark(found: re.Match[str]) -> str:
+    text = found[0]
+    if text == "?":
+        return "%s"
+    if text.startswith(":"):
+        return f"%({found[1]})s"
+    return text.replace("%", "%%")
+
+
+@cache
+def _own_texts() -> Mapping[str, str]:
+    """Return the statements PostgreSQL words differently, by their SQLite text."""
+    texts: dict[str, str] = {}
+    for path in sorted(Path(__file__).parent.glob("*.sql")):
+        meant = named_blocks(sql_text(path.name))
+        own = named_blocks(path.read_text(encoding="utf-8"))
+        texts.update({meant[name]: text for name, text in own.items()})
+    return MappingProxyType(texts)
+
 
 Raw = psycopg.Connection[Row]
 
@@ -153,10 +193,18 @@ class PostgresConnection:
         return int.from_bytes(hashlib.sha256(seen.encode()).digest()[:7])
 
     def scrub(self) -> None:
-        """Remove overwritten rows from the tables; the server's log still has them for a while."""
+        """Write the tables anew without overwritten rows, and let the server end its log.
+
+        Segments of the log that the server keeps or uses again, standbys and backups are the
+        operator's: `docs/guide/record.md` says how.
+        """
         tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         for (table,) in self.execute(tables).fetchall():
-            self.execute(f'VACUUM "{table}"')
+            # A plain VACUUM only marks the room as free: the bytes stay in it.
+            self.execute(f'VACUUM FULL "{table}"')
+        with suppress(psycopg.Error):  # it takes rights that an owner of tables need not have
+            self.raw.execute("SELECT pg_switch_wal()")
+            self.raw.execute("CHECKPOINT")
 
     def tend(self, pages: int) -> None:
         """Leave it to the server."""

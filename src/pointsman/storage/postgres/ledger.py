@@ -132,7 +132,7 @@ class PostgresRows:
         stamp: bytes,
         fence: Fence | None = None,
     ) -> None:
-        """Make entries, what is attached to them and where they end durable, or none of it.
+        """Make entries, their attachments and the end of the chain durable, or none of it.
 
         With a fence, its lease is locked until then: its next holder sees the appended entries,
         and an earlier holder is refused.
@@ -172,13 +172,17 @@ class PostgresRows:
         except psycopg.Error as error:
             raise translate_error(error, str(self._place)) from error
 
+    def restamp(self, before: bytes, after: bytes) -> None:
+        """Renew the stamp on the chain's end, unless a commit has renewed it meanwhile."""
+        self._open_connection.execute(SQL["restamp"], (after, self._number, before))
+
     def is_in_doubt(self, error: Exception) -> bool:
         """Tell whether the answer was lost, and with it whether the commit was made."""
         cause = error.__cause__
         return isinstance(cause, psycopg.Error) and is_lost(cause)
 
     def move(self) -> Chain:
-        """Take another chain that is free: who took this one verified and signs what is in it."""
+        """Take another free chain: the holder that took this one has verified it and signs it."""
         connection = self._place.writing(SCHEMA)
         try:
             name = first_free(connection, self._writer)
@@ -190,7 +194,7 @@ class PostgresRows:
         return self._chain
 
     def secure(self) -> None:
-        """Do nothing: the server stops by itself when a sync fails, and recovers what it synced."""
+        """Do nothing: the server stops by itself when a sync fails, and recovers its last one."""
 
     def tend(self) -> None:
         """Do nothing: the server writes its log back by itself."""

@@ -19,10 +19,10 @@ def load(
     *,
     is_kept: bool = False,
 ) -> int:
-    """Put rows in, inside a transaction, and give how many.
+    """Insert rows inside a transaction; return how many.
 
-    Each comes in the place of one with its key, unless what is there is kept; without a key it
-    must be the first of its kind.
+    A row replaces the one with its key, unless existing rows are kept; without a key it must be
+    the first of its kind.
     """
     listed, raw = ", ".join(columns), connection.raw
     made = f"CREATE TEMPORARY TABLE loaded AS SELECT {listed} FROM {table} LIMIT 0"  # noqa: S608 - names are our own

@@ -19,13 +19,14 @@ from pointsman.storage.postgres.connection import PostgresConnection, Raw
 from pointsman.storage.postgres.lease import PostgresLease
 from pointsman.storage.postgres.migrations import migrate
 from pointsman.storage.postgres.renewed import RenewedConnection
+from pointsman.storage.postgres.standstill import Standstill
 from pointsman.storage.writer.chain_rows import LeasedLedger
 
 MOST_IDLE: Final = 4
 """How many connections for reading are kept, for each part of the store."""
 
 _DEFAULTS: Final = {
-    "connect_timeout": "10",
+    "connect_timeout": "5",
     # A peer that vanished without a farewell is noticed in half a minute, on both ends: until
     # then it would hold its chain.
     "keepalives_idle": "10",
@@ -53,6 +54,7 @@ class PostgresStore:
         self._root = checkpoints
         self._options = str(conninfo_to_dict(self._conninfo).get("options") or "")
         self.shown = _without_secrets(self._conninfo)
+        self._standstill = Standstill(self._conninfo)
         self._lock = threading.Lock()
         self._idle: defaultdict[str, list[Raw]] = defaultdict(list)
         self.existing: set[str] = set()
@@ -81,7 +83,7 @@ class PostgresStore:
         return self.shown
 
     def examine(self) -> Iterator[tuple[str, str]]:
-        """Tell the server's version, and what of its settings could lose what it acknowledged."""
+        """Return the server's version, and its settings that could lose acknowledged entries."""
         connection = self.connect("pointsman", is_reading=True)
         try:
             asked = ("server_version", "fsync", "full_page_writes")
@@ -153,10 +155,9 @@ class PostgresStore:
         asked = {**_SESSION, "search_path": schema, **settings}
         ours = " ".join(f"-c {name}={value}" for name, value in asked.items())
         options = f"{self._options} {ours}".strip()
+        conninfo = make_conninfo(self._conninfo, options=options)
         try:
-            raw: Raw = psycopg.connect(
-                make_conninfo(self._conninfo, options=options), autocommit=True
-            )
+            raw = self._standstill.connect(conninfo)
         except psycopg.Error as error:
             raise LedgerUnavailable(
                 f"PostgreSQL cannot be reached: {' '.join(str(error).split())}",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "POINTSMAN_REDIS"
 TIMEOUT_S = 1.0
-"""How long anybody waits for Redis: what it counts is asked for before every call."""
+"""How long a caller waits for Redis: its counts are read before every model call."""
 
 MOST_CONNECTIONS = 32
 

@@ -1,6 +1,6 @@
 """Whether a Redis forgets keys when its memory is full, as far as it says so.
 
-Counts notice what is forgotten and are made again; until then calls under a cap are refused.
+Lost counts are noticed and made again; until then calls under a cap are refused.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 WANTED: Final = "noeviction"
 ANY_KEY: Final = "allkeys"
-"""How policies begin that take keys which have no end. The others take what is seeded anew."""
+"""The prefix of policies that evict keys without an expiry. Other policies evict reseeded keys."""
 
 POLICY: Final = ("maxmemory_policy", "maxmemory-policy")
 LIMIT: Final = ("maxmemory", "maxmemory")
-"""What they are called by INFO, and by CONFIG GET."""
+"""Their names in INFO, and in CONFIG GET."""
 
 HINT: Final = f"set maxmemory-policy to {WANTED}"
 MIB: Final = 1024 * 1024
@@ -42,7 +42,7 @@ class Eviction(Struct, frozen=True):
 
     @property
     def takes_any_key(self) -> bool:
-        """Whether the policy is one that takes what must stay."""
+        """Whether the policy evicts keys that must stay."""
         return self.policy.startswith(ANY_KEY)
 
     @property
@@ -71,7 +71,7 @@ class Eviction(Struct, frozen=True):
 
 
 def eviction_of(redis: Redis) -> Eviction:
-    """Ask a Redis what it forgets; one that answers no such question gives an unknown policy."""
+    """Read the eviction policy of a Redis; unknown where it answers neither INFO nor CONFIG."""
     from redis.exceptions import ResponseError  # noqa: PLC0415 - an extra
 
     with told_errors():

@@ -1,7 +1,7 @@
 """Counts of all replicas in Redis: quick, and made again from the ledger whenever they are lost.
 
 Everything stands under an epoch. A Redis that was emptied has none, and one that forgot a part ends
-it: nothing is set aside until every replica that lives has brought what it holds into a new one.
+it: nothing is reserved until every live replica has restored its holds into a new one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from redis.commands.core import Script
 
 _COUNTING: Final = ("reserve", "seed", "fold", "free", "look")
-_KEEPING: Final = ("current", "begin", "restore", "open")
+_KEEPING: Final = ("current", "begin", "restore", "open", "finish")
 _LOST: Final = "the counts were lost and are being made again"
 _HOLD = msgspec.json.Encoder()
 
@@ -73,7 +73,7 @@ class RedisReserves:
         return [AccountCount(int(spent), int(held)) if spent else None for spent, held in found]
 
     def seed(self, seed: Seed) -> bool:
-        """Begin to count an account; False where the seed is older than what was counted since."""
+        """Begin to count an account; False where the seed is older than the counts made since."""
         epoch = self._join_epoch()
         argv: list[str | int] = [seed.account, seed.settled_microusd, seed.expires_at_s]
         for chain, mark in seed.marks.items():
@@ -103,7 +103,7 @@ class RedisReserves:
         return {chain.decode(): int(mark) for chain, mark in found.items() if chain}
 
     def give_back(self, ids: Iterable[str]) -> None:
-        """Free what was set aside for calls that were never made."""
+        """Release the reservations of calls that were never made."""
         epoch = self._join_epoch()
         self._run(epoch, "free", [], [epoch.account(""), "", *ids])
 
@@ -146,7 +146,7 @@ class RedisReserves:
             return bool(self._scripts["restore"](keys, argv))
 
     def open(self, epoch: str, marks: Mapping[str, int]) -> str:
-        """Say that everybody has brought what they hold; gives the epoch that is open now.
+        """Open the new epoch, once every replica has restored its holds; return its name.
 
         `marks` are where the sums stand that accounts will be seeded from, or before.
         """
@@ -156,6 +156,13 @@ class RedisReserves:
         with told_errors():
             found = cast("bytes | None", self._scripts["open"](keys, argv))
         return (found or b"").decode()
+
+    def finish(self, epoch: str) -> None:
+        """End an epoch for all: its counts are made again from the ledger."""
+        root = self._root
+        keys = [f"{root}epoch", f"{root}{epoch}:holds", f"{root}{epoch}:marks"]
+        with told_errors():
+            self._scripts["finish"](keys, [epoch])
 
     def join(self, epoch: str) -> None:
         """Count in this epoch from now on; an empty one leaves."""

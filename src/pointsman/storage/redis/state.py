@@ -62,7 +62,7 @@ class RedisState:
     def wait(self, timeout_s: float) -> bool:
         """Wait for a notification, but no longer than this; return whether one came.
 
-        For one thread only, which should close what it waits on.
+        For one thread only, which should close the subscription.
         """
         with told_errors():
             if self._listening is None:

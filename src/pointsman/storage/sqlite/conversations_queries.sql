@@ -29,7 +29,18 @@ INSERT INTO message (id, session_id, turn_id, role, metadata, created_at, schema
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- erase: forget the words of a session
-UPDATE message SET kept = 'erased', content = x'' WHERE session_id = ?;
+UPDATE message SET kept = 'erased', content = x''
+WHERE session_id = ? AND kept <> 'erased';
+
+-- erase_turn: forget the words of a turn
+UPDATE message SET kept = 'erased', content = x''
+WHERE turn_id = ? AND kept <> 'erased';
+
+-- forget_looks: forget what a session's turns looked like; none of them is learned from any more
+UPDATE turn SET fingerprint = x'', vector = x'', is_learned = 1 WHERE session_id = ?;
+
+-- forget_look: the same for one turn
+UPDATE turn SET fingerprint = x'', vector = x'', is_learned = 1 WHERE id = ?;
 
 -- session: one session
 SELECT id, parent_session_id, parent_tool_use_id, workspace, privacy, sticky_model, started_at,

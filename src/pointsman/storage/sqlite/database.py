@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,13 +11,26 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 import apsw
 
-from pointsman.errors import LedgerBroken, LedgerError, LedgerUnavailable
+from pointsman.errors import LedgerBroken, LedgerError, LedgerUnavailable, LedgerUnreadable
 from pointsman.storage.connection import Connection, Value
 from pointsman.storage.files import make_file
 from pointsman.storage.place import Where
+
+FRUGAL_KIB: Final = 8 * 1024
+
+
+def be_frugal(kib: int = FRUGAL_KIB) -> None:
+    """Keep the pages of all databases of this process below a bound, from here on.
+
+    A gateway is fast because its indexes stay in memory; a user who talks for a day wants that
+    memory for something else, and waits for models anyway.
+    """
+    apsw.soft_heap_limit(kib * 1024)
+
 
 MINIMUM_SQLITE = (3, 51, 3)
 """Versions before this one can corrupt a WAL database that has several connections."""
@@ -31,6 +45,11 @@ LOG_PAGES = 1000
 MOST_ROWS = 160
 STATEMENTS = 100
 """How many compiled statements are kept."""
+
+UNREACHABLE = (
+    apsw.CantOpenError, apsw.IOError, apsw.PermissionsError, apsw.ReadOnlyError, apsw.NoMemError,
+)  # fmt: skip
+"""What SQLite raises where the system denies it a file, which may be as it was."""
 
 _BLOCK = re.compile(r"^-- (\w+): .*$", re.MULTILINE)
 
@@ -72,7 +91,14 @@ class SqliteConnection(apsw.Connection):
 
     def scrub(self) -> None:
         """Empty the log: freed pages are overwritten as they are freed."""
-        self.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        try:
+            self.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.BusyError as error:
+            raise LedgerUnavailable(
+                "it is erased, but another process still reads the log that holds it",
+                where=self.filename,
+                hint="run it again: the log is wiped once no reader needs it",
+            ) from error
 
     def tend(self, pages: int = LOG_PAGES) -> None:
         """Write the log back once so many pages went into it; from now on, at no other time.
@@ -80,24 +106,22 @@ class SqliteConnection(apsw.Connection):
         SQLite itself would do so within a commit, while a caller waits for it, and would hide that
         a sync failed and try again.
         """
-        logged = self._count_logged()
+        # The pages that went into the log; SQLite's own hook would call back in a commit.
+        logged = self.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
         if self._written_back is None:
             self.wal_autocheckpoint(0)
             self._written_back = logged
         elif logged - self._written_back >= pages:
             with suppress(apsw.BusyError):  # another process is at it
                 self.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            self._written_back = self._count_logged()
-
-    def _count_logged(self) -> int:
-        """Count the pages that went into the log; SQLite's own hook would call back in a commit."""
-        return self.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
+            self._written_back = self.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
 
     def damage(self) -> str:
         """Return SQLite's own complaint about the file, or nothing."""
         try:
             found = self.pragma("integrity_check")
         except apsw.Error as error:
+            check_reachable(error, self.filename)
             return str(error)
         return "" if found == "ok" else str(found)
 
@@ -136,10 +160,28 @@ def open_database(
 
 def opened_for_reading(path: str) -> SqliteConnection:
     """Open a database that exists; nothing can be written through the connection."""
-    connection = SqliteConnection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    connection = _open_unwritten(path)
     connection.set_busy_timeout(BUSY_MS)
     connection.pragma("trusted_schema", 0)
     return connection
+
+
+def _open_unwritten(path: str) -> SqliteConnection:
+    """Open a database to read, also where nothing can be written beside it.
+
+    SQLite shares its log's index in a file. On a medium that takes none, as an auditor's copy may
+    be, a closed database is read as it is, and one with a log through an index in memory.
+    """
+    log = Path(f"{path}-wal")
+    if os.access(log.parent, os.W_OK) or Path(f"{path}-shm").exists():
+        return SqliteConnection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    if log.exists() and log.stat().st_size:
+        # Locks would be files of the medium, too: without them, the log is read by one alone.
+        connection = SqliteConnection(path, flags=apsw.SQLITE_OPEN_READONLY, vfs="unix-none")
+        connection.pragma("locking_mode", "exclusive")
+        return connection
+    uri = f"{Path(path).absolute().as_uri()}?immutable=1"
+    return SqliteConnection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
 @contextmanager
@@ -152,8 +194,35 @@ def sqlite_errors_told(path: Path) -> Iterator[None]:
         raise LedgerBroken(
             f"the database is damaged: {error}", where=str(path), hint=hint
         ) from error
+    except UNREACHABLE as error:
+        check_reachable(error, path)
     except apsw.Error as error:
         raise LedgerUnavailable(f"it cannot be read now: {error}", where=str(path)) from error
+
+
+def check_reachable(error: Exception, path: object = "") -> None:
+    """Raise `LedgerUnreadable` where the system denied the file."""
+    is_denied = isinstance(error, (*UNREACHABLE, OSError))
+    if isinstance(path, Path) and path.is_dir():
+        is_denied = False  # a folder in place of the file was put there: the file is gone
+    elif isinstance(path, Path) and isinstance(error, apsw.CantOpenError):
+        is_denied = not _can_read(path)
+    if is_denied:
+        where = getattr(error, "filename", None) or path
+        cause = getattr(error, "strerror", None) or error
+        hint = "see that you may use it and that its disk works; what it holds may be intact"
+        message = f"it cannot be used here: {cause}"
+        raise LedgerUnreadable(message, where=str(where), hint=hint) from error
+
+
+def _can_read(path: Path) -> bool:
+    """Tell whether the system lets us read a file, so that the fault is in its content."""
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+    except OSError:
+        return False
+    return True
 
 
 def told_errors(where: Where) -> AbstractContextManager[None]:

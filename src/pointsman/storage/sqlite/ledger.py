@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import apsw
 from msgspec import Struct
 
 from pointsman.errors import LedgerBroken, LedgerRolledBack
 from pointsman.kernel.entry import Chain, Draft, Entry
-from pointsman.storage.sqlite.appending import appended_rows
 from pointsman.storage.sqlite.database import (
     LOG_PAGES,
     SQL,
@@ -26,6 +26,12 @@ from pointsman.storage.writer.lease import Lease
 
 CACHE_KIB = 4 * 1024
 """Little is enough: every index grows at its end."""
+Row = tuple[int | str | bytes | None, ...]
+
+ROWS_STEP: Final = 8
+FEWEST_ROWS: Final = 4
+"""Those of a turn that is alone: its decision, its facts, the end of the one before, the stamp."""
+_NOTHING: Final[Row] = ("", *[None] * 10)
 
 
 class WritePlace(Struct, frozen=True):
@@ -113,9 +119,13 @@ class SqliteRows:
         stamp: bytes,
         fence: Fence | None = None,  # noqa: ARG002 - a lock of this process cannot be lost
     ) -> None:
-        """Make entries, what is attached to them and where they end durable, or none of it."""
+        """Make entries, their attachments and the end of the chain durable, or none of it."""
         rows = appended_rows(self._number, entries, drafts, stamp)
         insert_rows(self._connection, SQL["append"], rows)
+
+    def restamp(self, before: bytes, after: bytes) -> None:
+        """Renew the stamp on the chain's end, unless a commit has renewed it meanwhile."""
+        self._connection.execute(SQL["restamp"], (after, self._number, before))
 
     def is_in_doubt(self, error: Exception) -> bool:  # noqa: ARG002 - SQLite always answers
         """Tell that nothing is: a group that was not acknowledged waits for the next opening."""
@@ -168,3 +178,25 @@ class SqliteRows:
                 where=str(self._place.database),
                 hint="restore the newest database, or name it: --store URL",
             )
+
+
+def appended_rows(
+    number: int, entries: Sequence[Entry], drafts: Sequence[Draft], stamp: bytes
+) -> list[Row]:
+    """Return a group as the rows of one statement, which `appending` in queries.sql takes apart.
+
+    They are its entries, their attachments, and the signature over where the chain then ends.
+    """
+    rows: list[Row] = [
+        ("entry", number, e.seq, e.at, e.kind, e.id, e.ref, e.payload, e.attached, e.prev, e.hash)
+        for e in entries
+    ]
+    rows += [
+        ("body", number, entry.seq, place, None, None, None, body, None, None, None)
+        for entry, draft in zip(entries, drafts, strict=True)
+        for place, body in enumerate(draft.attachments)
+    ]
+    rows.append(("stamp", number, *[None] * 5, stamp, *[None] * 3))
+    # Rows that say nothing: few sizes of the statement are ever compiled.
+    lacking = -len(rows) % ROWS_STEP if len(rows) > FEWEST_ROWS else FEWEST_ROWS - len(rows)
+    return rows + [_NOTHING] * lacking

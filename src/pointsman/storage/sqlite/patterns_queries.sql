@@ -97,6 +97,9 @@ GROUP BY f.id ORDER BY f.updated_us DESC, f.id LIMIT ?;
 SELECT id, body, length(vector) > 0, samples, updated_us, ''
 FROM fingerprints WHERE id >= ? AND id < ? ORDER BY id LIMIT 2;
 
+-- has_fingerprints: whether there is any
+SELECT EXISTS (SELECT 1 FROM fingerprints);
+
 -- count_fingerprints: how many there are
 SELECT count(*) FROM fingerprints;
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import PosixPath
 
-from pointsman.storage.place import Place, Where
+from pointsman.storage.place import StorePlace, Where
 from pointsman.storage.sqlite.database import (
     CACHE_KIB,
     SqliteConnection,
@@ -44,6 +44,6 @@ class SqlitePlace(PosixPath):
         return sqlite_errors_told(self)
 
 
-def place_of(where: Where) -> Place:
+def place_of(where: Where) -> StorePlace:
     """Return a place as it is, and the path of a file as the place of SQLite that it names."""
     return SqlitePlace(where) if type(where) is PosixPath else where  # type: ignore[return-value]

@@ -49,6 +49,9 @@ SELECT coalesce(max(seq), -1) + 1 FROM entries WHERE chain = ?;
 -- write_stamp: sign where a chain ends now
 UPDATE chains SET stamp = ? WHERE id = ?;
 
+-- restamp: the same, unless it was signed anew meanwhile
+UPDATE chains SET stamp = ? WHERE id = ? AND stamp = ?;
+
 -- read_stamp: what was signed about where a chain ends
 SELECT stamp FROM chains WHERE id = ?;
 
@@ -78,9 +81,18 @@ FROM entries WHERE id = ? ORDER BY at_us, chain, seq;
 SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
 FROM entries WHERE ref = ? AND ref <> '' ORDER BY at_us, chain, seq;
 
+-- entries_mentioning: the entries of one kind before an instant that hold some bytes, latest first
+SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
+FROM entries WHERE kind = ? AND at_us < ? AND instr(payload, ?) > 0
+ORDER BY at_us DESC, chain DESC, seq DESC;
+
 -- newest_mentioning: the latest entry of one kind whose payload holds some bytes
 SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
 FROM entries WHERE kind = ? AND instr(payload, ?) > 0 ORDER BY at_us DESC, chain DESC, seq DESC LIMIT 1;
+
+-- all_mentioning: every entry whose payload holds some bytes
+SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
+FROM entries WHERE instr(payload, ?) > 0;
 
 -- entry_attachments: what one entry carries
 SELECT body FROM attachments WHERE chain = ? AND seq = ? ORDER BY place;

@@ -17,6 +17,7 @@ CREATE TABLE turns (
     is_preview INTEGER NOT NULL,
     is_worker INTEGER NOT NULL,
     state TEXT NOT NULL,
+    tenant TEXT NOT NULL,
     served TEXT NOT NULL DEFAULT '',
     fallbacks INTEGER NOT NULL DEFAULT 0,
     calls INTEGER NOT NULL DEFAULT 0,
@@ -37,6 +38,7 @@ CREATE INDEX turns_by_rule ON turns (rule, at_us, decision_id) WHERE rule <> '';
 CREATE INDEX turns_by_session ON turns (session_id, at_us, decision_id) WHERE session_id <> '';
 CREATE INDEX turns_by_workspace ON turns (workspace, at_us, decision_id) WHERE workspace <> '';
 CREATE INDEX turns_by_state ON turns (state, at_us, decision_id) WHERE state <> 'done';
+CREATE INDEX turns_by_tenant ON turns (tenant, at_us, decision_id) WHERE tenant <> '';
 CREATE INDEX turns_by_digest ON turns (digest, at_us, decision_id);
 
 -- Further decisions about a turn: calls that act on one of them belong to the turn, too.
@@ -48,25 +50,29 @@ CREATE TABLE followers (
 CREATE TABLE buckets (
     bucket INTEGER NOT NULL,
     model TEXT NOT NULL,
+    tenant TEXT NOT NULL,
     turns INTEGER NOT NULL,
     fallbacks INTEGER NOT NULL,
     cost_microusd INTEGER NOT NULL,
-    PRIMARY KEY (bucket, model)
+    PRIMARY KEY (bucket, model, tenant)
 ) STRICT, WITHOUT ROWID;
 
 -- The values that turns can be filtered by, and how many turns have each.
 CREATE TABLE facets (
     what TEXT NOT NULL,
     value TEXT NOT NULL,
+    tenant TEXT NOT NULL,
     turns INTEGER NOT NULL,
-    PRIMARY KEY (what, value)
+    PRIMARY KEY (tenant, what, value)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE rules (
-    rule TEXT NOT NULL PRIMARY KEY,
+    rule TEXT NOT NULL,
+    tenant TEXT NOT NULL,
     hits INTEGER NOT NULL,
     rejected INTEGER NOT NULL,
-    last_us INTEGER NOT NULL
+    last_us INTEGER NOT NULL,
+    PRIMARY KEY (rule, tenant)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE sessions (
@@ -79,10 +85,12 @@ CREATE TABLE sessions (
     model TEXT NOT NULL,
     calls INTEGER NOT NULL,
     cost_microusd INTEGER NOT NULL,
-    is_worker INTEGER NOT NULL
+    is_worker INTEGER NOT NULL,
+    tenant TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX sessions_by_time ON sessions (last_us, session_id);
+CREATE INDEX sessions_by_tenant ON sessions (tenant, last_us, session_id) WHERE tenant <> '';
 
 -- How far each chain was read, and the hash of the last entry that was.
 CREATE TABLE progress (

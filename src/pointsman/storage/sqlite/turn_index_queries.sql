@@ -12,6 +12,7 @@ FROM turns INDEXED BY {index} WHERE {condition}
     AND (:model IS NULL OR model = :model)
     AND (:policy IS NULL OR policy = :policy)
     AND (:least IS NULL OR cost_microusd >= :least)
+    AND (:tenant IS NULL OR tenant = :tenant)
 ORDER BY at_us DESC, decision_id DESC LIMIT :most;
 
 -- count_dear: how many turns have at least some cost, up to a number
@@ -26,11 +27,11 @@ CREATE INDEX IF NOT EXISTS turns_by_cost ON turns (cost_microusd) WHERE cost_mic
 -- add_turn: one turn as it was decided
 INSERT INTO turns (
     at_us, turn_id, decision_id, session_id, model, policy, rule, workspace, digest, gate,
-    placement_rule, rejected, is_preview, is_worker, state, served
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+    placement_rule, rejected, is_preview, is_worker, state, tenant, served
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- newest_turn: the latest row of a turn, by the turn's own id
-SELECT id, at_us, session_id FROM turns WHERE turn_id = ? ORDER BY id DESC LIMIT 1;
+SELECT id, at_us, session_id, tenant FROM turns WHERE turn_id = ? ORDER BY id DESC LIMIT 1;
 
 -- add_follower: a further decision about a turn
 INSERT INTO followers (decision_id, turn) VALUES (?, ?) ON CONFLICT DO NOTHING;
@@ -53,28 +54,29 @@ UPDATE turns SET calls = calls + 1, failed = failed + :failed,
         WHEN fallbacks > 0 THEN 'fallback' ELSE 'done' END,
     cost_microusd = cost_microusd + :cost, input_tokens = input_tokens + :input,
     output_tokens = output_tokens + :output, elapsed_us = elapsed_us + :elapsed
-WHERE decision_id = :decision RETURNING at_us, session_id;
+WHERE decision_id = :decision RETURNING at_us, session_id, tenant;
 
 -- lead_decision: the first decision about the turn that a further one is about
 SELECT t.decision_id FROM followers AS f JOIN turns AS t ON t.id = f.turn WHERE f.decision_id = ?;
 
 -- add_bucket: count turns, fallbacks and costs of one span of time and one model
-INSERT INTO buckets (bucket, model, turns, fallbacks, cost_microusd) VALUES (?, ?, ?, ?, ?)
+INSERT INTO buckets (bucket, model, tenant, turns, fallbacks, cost_microusd)
+VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET turns = turns + excluded.turns,
     fallbacks = fallbacks + excluded.fallbacks,
     cost_microusd = cost_microusd + excluded.cost_microusd;
 
 -- add_rule: count what a rule chose, or what it chose in vain
-INSERT INTO rules (rule, hits, rejected, last_us) VALUES (?, ?, ?, ?)
+INSERT INTO rules (rule, tenant, hits, rejected, last_us) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET hits = hits + excluded.hits, rejected = rejected + excluded.rejected,
     last_us = max(last_us, excluded.last_us);
 
 -- add_session: what a few turns and calls add to a session
 INSERT INTO sessions (
     session_id, first_us, last_us, turns, fallbacks, switches, model, calls, cost_microusd,
-    is_worker
+    is_worker, tenant
 ) VALUES (
-    :session, :first, :last, :turns, :fallbacks, :switches, :model, :calls, :cost, :worker
+    :session, :first, :last, :turns, :fallbacks, :switches, :model, :calls, :cost, :worker, :tenant
 )
 ON CONFLICT DO UPDATE SET
     first_us = min(first_us, excluded.first_us), last_us = max(last_us, excluded.last_us),
@@ -85,11 +87,11 @@ ON CONFLICT DO UPDATE SET
     calls = calls + excluded.calls, cost_microusd = cost_microusd + excluded.cost_microusd,
     is_worker = max(is_worker, excluded.is_worker);
 
--- list_sessions: sessions, the latest first
+-- list_sessions: sessions, the latest first; found as one condition says, then filtered
 SELECT session_id, first_us, last_us, turns, fallbacks, switches, model, calls, cost_microusd,
     is_worker
-FROM sessions WHERE (last_us, session_id) < (:at, :before)
-    AND (:named IS NULL OR session_id = :named) AND turns > 0
+FROM sessions {index} WHERE {condition} AND turns > 0
+    AND (:tenant IS NULL OR tenant = :tenant)
     AND (:with_workers OR (
         is_worker = 0 AND NOT EXISTS (SELECT 1 FROM workers WHERE worker = session_id)
     ))
@@ -107,21 +109,26 @@ INSERT INTO workers (parent, worker) VALUES (?, ?) ON CONFLICT DO NOTHING;
 SELECT parent, worker FROM workers ORDER BY parent, worker;
 
 -- rule_hits: how often each rule chose
-SELECT rule, hits, rejected, last_us FROM rules ORDER BY rule;
+SELECT rule, sum(hits), sum(rejected), max(last_us) FROM rules
+WHERE (:tenant IS NULL OR tenant = :tenant) GROUP BY rule ORDER BY rule;
 
 -- buckets_since: counts by span of time and model
-SELECT bucket, model, turns, fallbacks, cost_microusd FROM buckets
-WHERE bucket >= ? ORDER BY bucket, model;
+SELECT bucket, model, sum(turns), sum(fallbacks), sum(cost_microusd) FROM buckets
+WHERE bucket >= :since AND (:tenant IS NULL OR tenant = :tenant)
+GROUP BY bucket, model ORDER BY bucket, model;
 
 -- turn_values: the values that a filter can have, the most used first
-SELECT what, value, turns FROM facets ORDER BY what, turns DESC, value LIMIT 400;
+SELECT what, value, sum(turns) AS counted FROM facets
+WHERE (:tenant IS NULL OR tenant = :tenant)
+GROUP BY what, value ORDER BY what, counted DESC, value LIMIT 400;
 
 -- add_facet: count turns that have a value
-INSERT INTO facets (what, value, turns) VALUES (?, ?, ?)
+INSERT INTO facets (what, value, tenant, turns) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET turns = turns + excluded.turns;
 
 -- count_turns: how many turns there are
-SELECT coalesce(sum(turns), 0) FROM facets WHERE what = 'policy';
+SELECT coalesce(sum(turns), 0) FROM facets
+WHERE what = 'policy' AND (:tenant IS NULL OR tenant = :tenant);
 
 -- read_progress: how far each chain was read
 SELECT chain, next, hash FROM progress;

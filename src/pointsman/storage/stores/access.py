@@ -1,4 +1,4 @@
-"""Virtual keys and the admin token on disk. Stores what it is given; no secret reaches it."""
+"""Virtual keys and the admin token on disk. Stores rows as they come; no secret reaches it."""
 
 from __future__ import annotations
 

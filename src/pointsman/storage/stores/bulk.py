@@ -1,4 +1,4 @@
-"""Bulk work as tables: what was asked for, its ranges, and the part of each that is done.
+"""Bulk work as tables: the request, its ranges, and the part of each that is done.
 
 Parts are kept as they were given; their meaning is the business of the worker.
 """
@@ -46,7 +46,7 @@ class BulkRequest(Struct, frozen=True):
 
 
 class EndedRange(Struct, frozen=True):
-    """What came of some work; `found` is JSON."""
+    """The result of some work; `found` is JSON."""
 
     state: State
     told: str
@@ -106,7 +106,7 @@ class BulkStore:
             self._connection.executemany(_SQL["add_range"], rows)
 
     def jobs(self, most: int = MOST_JOBS) -> list[BulkJob]:
-        """Return what was asked for, the newest first."""
+        """Return the requested work, the newest first."""
         return [_job(row) for row in self._rows("list_jobs", "%", most)]
 
     def job(self, name: str) -> BulkJob:
@@ -121,7 +121,7 @@ class BulkStore:
         return next((str(row[0]) for row in self._rows("find_same", kind, given)), None)
 
     def running(self) -> list[str]:
-        """Return the ids of what is not at its end, the oldest first."""
+        """Return the ids of unfinished work, the oldest first."""
         return [str(row[0]) for row in self._rows("running_jobs")]
 
     def parameters(self, job: str) -> tuple[str, bytes, State]:
@@ -144,7 +144,7 @@ class BulkStore:
         return BulkRange(*rows[0]) if rows else None
 
     def keep(self, job: str, place: int, part: bytes, at: Instant) -> bool:
-        """Keep what came of a range; False where it was done before."""
+        """Keep the result of a range; False where it was done before."""
         return self._change("keep_part", part, at, job, place)
 
     def note(self, job: str, place: int, trouble: str) -> int:
@@ -153,7 +153,7 @@ class BulkStore:
         return next((int(row[0]) for row in self._rows("read_tries", job, place)), 0)
 
     def parts(self, job: str) -> list[bytes]:
-        """Return what came of the ranges that are done, in order."""
+        """Return the results of finished ranges, in order."""
         return [bytes(row[0]) for row in self._rows("read_parts", job)]
 
     def troubles(self, job: str) -> list[TroubleRow]:
@@ -161,7 +161,7 @@ class BulkStore:
         return [TroubleRow(*row) for row in self._rows("read_troubles", job, MOST_TROUBLES)]
 
     def end(self, job: str, at: Instant, ended: EndedRange) -> bool:
-        """Write down what came of some work; False where it was at its end before."""
+        """Write down the result of some work; False where it was at its end before."""
         clean = None if ended.is_clean is None else int(ended.is_clean)
         return self._change("end_job", ended.state, at, clean, ended.told, ended.found, job)
 

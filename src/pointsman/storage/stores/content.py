@@ -5,8 +5,7 @@ Written by its own group commit beside the ledger's, so that keeping text costs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import TypeVar
@@ -17,12 +16,13 @@ from msgspec import Struct
 from pointsman.errors import LedgerError, LedgerUnavailable
 from pointsman.kernel.content import Retain, Sealed, seal_text
 from pointsman.storage.place import Where
-from pointsman.storage.sqlite.database import LOG_PAGES, SQL, insert_rows
+from pointsman.storage.sqlite.database import LOG_PAGES, SQL, in_transaction, insert_rows
 from pointsman.storage.sqlite.place import place_of
 from pointsman.storage.writer.group import CommitPolicy, GroupCommit, Waiter
 
 SCHEMA = "content.sql"
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -48,19 +48,13 @@ class ContentStore:
         self._redact = redact
         self._place = place_of(where)
         self._connection = self._place.lasting(SCHEMA)
+        self._is_down = False
         self._group: GroupCommit[_Kept, Sequence[_Kept], None] = GroupCommit(
             "content", self._commit, self._tend, policy=policy
         )
 
-    def keep(self, text: str) -> tuple[Sealed, Future[None] | None]:
-        """Seal a text, and keep of it what the home retains; the future is done when durable."""
-        seal = seal_text(text, self._key)
-        if self._retain == "digest":
-            return seal, None
-        return seal, self._group.submit(self._item(seal, text))
-
     def hand_in(self, text: str, expect: Callable[[], Waiter]) -> Sealed:
-        """Seal a text and keep it likewise; the waiter of `expect` is told when it is durable."""
+        """Seal a text and hand in the form that the home retains; `expect` makes its waiter."""
         seal = seal_text(text, self._key)
         if self._retain != "digest":
             self._group.hand_in(self._item(seal, text), expect())
@@ -74,26 +68,30 @@ class ContentStore:
         kept = self._redact(text) if self._retain == "redacted" else text
         return _Kept(seal.digest, self._retain, kept.encode("utf-8", "surrogatepass"))
 
-    def erase(self, digest: str) -> bool:
-        """Forget a text for good: also from the log and from freed pages."""
+    def erase(self, digests: Iterable[str]) -> int:
+        """Forget texts for good, also from the log and from freed pages; count those there were.
+
+        Texts that were forgotten before are wiped again from wherever they may still stand.
+        """
         # Alone: the connection is shared with the writer thread.
-        return self._group.commit_alone(lambda: self._write(lambda: self._erase(digest)))
+        return self._group.commit_alone(lambda: self._write(self._erase, digests))
 
     def close(self) -> None:
-        """Write what was handed in and close."""
+        """Write all pending texts and close."""
         self._group.close()
         self._connection.close()
 
-    def _erase(self, digest: str) -> bool:
-        connection = self._connection
-        connection.execute(SQL["erase_content"], (digest,))
-        was_kept = connection.changes() > 0
+    def _erase(self, digests: Iterable[str]) -> int:
+        connection, before = self._connection, self._connection.total_changes()
+        rows = [(digest,) for digest in digests]
+        in_transaction(connection, lambda: connection.executemany(SQL["erase_content"], rows))
+        count = connection.total_changes() - before
         connection.scrub()
-        return was_kept
+        return count
 
     def _commit(self, items: Sequence[_Kept]) -> list[None]:
         rows = [(item.digest, item.kept, item.text) for item in items]
-        self._write(lambda: self._insert(rows))
+        self._write(self._insert, rows)
         return [None] * len(items)
 
     def _insert(self, rows: Sequence[tuple[str, str, bytes]]) -> None:
@@ -103,14 +101,18 @@ class ContentStore:
     def _tend(self) -> None:
         # What cannot be written back is in the log, and the next text finds the connection renewed.
         with suppress(LedgerUnavailable):
-            self._write(lambda: self._connection.tend(LOG_PAGES))
+            self._write(self._connection.tend, LOG_PAGES)
 
-    def _write(self, work: Callable[[], T]) -> T:
+    def _write(self, work: Callable[[A], T], about: A) -> T:
         try:
-            return work()
+            if self._is_down:
+                # The disk may have room again: the first text must not be the one to find out.
+                self._reopen()
+            return work(about)
         except (apsw.Error, LedgerUnavailable) as error:
             # A failed sync must not be tried again on the same connection.
             self._connection.close()
+            self._is_down = True
             self._reopen()
             raise LedgerUnavailable(f"the text could not be kept: {error}") from error
 
@@ -118,3 +120,4 @@ class ContentStore:
         # While this fails, so does every write on the closed connection, and comes here again.
         with suppress(apsw.Error, OSError, LedgerError):
             self._connection = self._place.lasting(SCHEMA)
+            self._is_down = False

@@ -1,12 +1,12 @@
 """Sessions, their turns and messages on disk: kept as the home retains words, and erasable.
 
-What it is given it stores; ids and instants come from above.
+Ids and instants come from the callers.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import Literal
 
@@ -48,7 +48,7 @@ class StoredSession(Struct, frozen=True):
 
 
 class StoredTurn(Struct, frozen=True):
-    """A turn: what took it, what it cost, what it looked like, what was thought of it."""
+    """A turn: its model, cost, fingerprint and feedback."""
 
     id: str
     session_id: str
@@ -114,25 +114,25 @@ class ConversationStore:
         """Keep a new session."""
         values = (row.id, row.parent_session_id, row.parent_tool_use_id, row.workspace)
         more = (row.privacy, row.sticky_model, row.started_at, row.started_at)
-        return self._submit("begin", *values, *more)
+        return self._append("begin", *values, *more)
 
     def stick(self, session_id: str, model: str | None, at: Instant) -> Future[None]:
         """Bind a session to a model, or to none."""
-        return self._submit("stick", model, at, session_id)
+        return self._append("stick", model, at, session_id)
 
     def end(self, session_id: str, ended_at: Instant | None, at: Instant) -> Future[None]:
         """Close a session, or open it again."""
-        return self._submit("end", ended_at, at, session_id)
+        return self._append("end", ended_at, at, session_id)
 
     def begin_turn(self, row: StoredTurn) -> Future[None]:
         """Keep a turn that begins."""
-        self._submit("touch", row.started_at, row.session_id)
+        self._append("touch", row.started_at, row.session_id)
         values = (row.id, row.session_id, row.decision_id, row.model, row.started_at)
-        return self._submit("begin_turn", *values, row.fingerprint, row.vector)
+        return self._append("begin_turn", *values, row.fingerprint, row.vector)
 
     def end_turn(self, close: TurnClose) -> Future[None]:
         """Keep how a turn ended."""
-        return self._submit(
+        return self._append(
             "end_turn",
             close.status,
             close.model,
@@ -149,15 +149,15 @@ class ConversationStore:
     ) -> Future[None]:
         """Keep a rating of a turn; an explicit one beats one inferred from behaviour."""
         told = int(is_explicit)
-        return self._submit("score", score, confidence, told, turn_id, told)
+        return self._append("score", score, confidence, told, turn_id, told)
 
     def mark_learned(self, turn_id: str) -> Future[None]:
         """Note that a turn is in the pattern store."""
-        return self._submit("learned", turn_id)
+        return self._append("learned", turn_id)
 
-    def keep(self, row: MessageRow) -> Future[None]:
+    def append_message(self, row: MessageRow) -> Future[None]:
         """Keep a message."""
-        return self._submit(
+        return self._append(
             "keep",
             row.id,
             row.session_id,
@@ -172,11 +172,23 @@ class ConversationStore:
 
     def erase(self, session_id: str) -> int:
         """Forget the words of a session for good: also from the log and from freed pages."""
-        self._group.submit(("touch", (0, ""))).result()
+        return self._erase([("erase", (session_id,)), ("forget_looks", (session_id,))])
+
+    def erase_turns(self, turn_ids: Iterable[str]) -> int:
+        """Forget the words and the looks of turns, likewise."""
+        pairs = [[("erase_turn", (each,)), ("forget_look", (each,))] for each in turn_ids]
+        return self._erase([each for pair in pairs for each in pair])
+
+    def _erase(self, writes: Sequence[_Write]) -> int:
+        """Run deletions after all pending writes; return how many rows of text were erased."""
+        # An update of no row: once it is durable, every write before it is, too.
+        self._group.append(("touch", (0, ""))).result()
         with self._writing:
-            connection = self._connection
-            in_transaction(connection, lambda: connection.execute(_SQL["erase"], (session_id,)))
-            count = connection.changes()
+            connection, count = self._connection, 0
+            with connection.transaction():
+                for name, values in writes:
+                    connection.execute(_SQL[name], values)
+                    count += connection.changes() if name.startswith("erase") else 0
             connection.scrub()
         return count
 
@@ -207,13 +219,13 @@ class ConversationStore:
         return [MessageRow(*each) for each in self._rows("messages", session_id)]  # type: ignore[arg-type] # STRICT tables fix the types
 
     def close(self) -> None:
-        """Write what was handed in and close."""
+        """Write all pending rows and close."""
         self._group.close()
         self._connection.close()
         self._reading.close()
 
-    def _submit(self, name: str, *values: _Value) -> Future[None]:
-        return self._group.submit((name, values))
+    def _append(self, name: str, *values: _Value) -> Future[None]:
+        return self._group.append((name, values))
 
     def _rows(self, name: str, value: str | int) -> list[tuple[object, ...]]:
         with self._looking:

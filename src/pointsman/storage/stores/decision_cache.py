@@ -83,7 +83,7 @@ class DecisionCache:
             return None
         return kept if is_fresh else None
 
-    def put(self, key: bytes, kept: Kept) -> None:
+    def store(self, key: bytes, kept: Kept) -> None:
         """Keep an answer; those used longest ago make room for it."""
         times = (kept.stored_at, kept.expires_at)
         row = (key, kept.decision_id, *times, kept.body, self._seal(key, kept))
@@ -101,8 +101,11 @@ class DecisionCache:
         return self._remove("forget_decision", (decision_id,))
 
     def clear(self) -> int:
-        """Forget everything; give how many answers there were."""
-        return self._remove("forget_all", ())
+        """Forget everything, also in freed pages; return how many answers there were."""
+        count = self._remove("forget_all", ())
+        if self._connection is not None:
+            self._connection.scrub()
+        return count
 
     def _remove(self, name: str, values: tuple[str, ...]) -> int:
         if not self._path.exists():

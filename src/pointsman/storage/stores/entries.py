@@ -14,7 +14,7 @@ from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, read_snapshot
 from pointsman.storage.place import Where
-from pointsman.storage.sqlite.database import SQL
+from pointsman.storage.sqlite.database import SQL, check_reachable
 from pointsman.storage.sqlite.place import place_of
 
 AT_ONCE = 100
@@ -59,7 +59,7 @@ class LedgerReader:
     def of_kind(self, prefix: str, since: Instant = EPOCH) -> Iterator[Stored]:
         """Return the entries whose kind begins like this, in the order they happened."""
         rows = self._connection.stream(SQL["entries_of_kind"], (prefix, prefix + "\x7f", since))
-        return (_stored_entry(row) for row in rows)
+        return (stored_entry(row) for row in rows)
 
     def decisions(
         self, number: int, first: int, end: int, since: Instant = EPOCH
@@ -79,13 +79,13 @@ class LedgerReader:
         return int(self._connection.execute(SQL["chain_size"], (number,)).get)
 
     def stamp(self, number: int) -> bytes:
-        """Return what was signed about where a chain ends."""
+        """Return the signature over a chain's end."""
         return bytes(self._connection.execute(SQL["read_stamp"], (number,)).get)
 
     def newest(self, kind: str) -> Stored | None:
         """Return the latest entry of a kind."""
         row = self._connection.execute(SQL["newest_of_kind"], (kind,)).fetchone()
-        return _stored_entry(row) if row else None
+        return stored_entry(row) if row else None
 
     def count(self, kind: str) -> int:
         """Count the entries of a kind."""
@@ -94,24 +94,29 @@ class LedgerReader:
     def recent(self, kind: str, before: Instant, most: int) -> list[Stored]:
         """Return the latest entries of a kind before an instant, the newest first."""
         rows = self._connection.execute(SQL["recent_of_kind"], (kind, before, most))
-        return [_stored_entry(row) for row in rows]
+        return [stored_entry(row) for row in rows]
 
     def with_id(self, name: str) -> list[Stored]:
         """Return the entries with this id."""
         return [
-            _stored_entry(row) for row in self._connection.execute(SQL["entries_with_id"], (name,))
+            stored_entry(row) for row in self._connection.execute(SQL["entries_with_id"], (name,))
         ]
 
     def with_ref(self, ref: str) -> list[Stored]:
         """Return the entries that belong to this."""
         return [
-            _stored_entry(row) for row in self._connection.execute(SQL["entries_with_ref"], (ref,))
+            stored_entry(row) for row in self._connection.execute(SQL["entries_with_ref"], (ref,))
         ]
 
     def mentioning(self, kind: str, text: bytes) -> Stored | None:
         """Return the newest entry of a kind whose payload holds these bytes; reads all of them."""
         rows = self._connection.execute(SQL["newest_mentioning"], (kind, text))
-        return next((_stored_entry(row) for row in rows), None)
+        return next((stored_entry(row) for row in rows), None)
+
+    def mentioning_all(self, text: bytes) -> Iterator[Stored]:
+        """Return every entry whose payload holds these bytes; reads all of them."""
+        rows = self._connection.stream(SQL["all_mentioning"], (text,))
+        return (stored_entry(row) for row in rows)
 
     def attachments(self, stored: Stored) -> list[bytes]:
         """Return what an entry carries."""
@@ -150,7 +155,7 @@ class LedgerReader:
         return self._connection.execute(SQL["stray_rows"]).fetchone()
 
     def damage(self) -> str:
-        """Return the database's own complaint about what it holds, or nothing."""
+        """Return the database's own complaint about its content, or nothing."""
         return self._connection.damage()
 
 
@@ -159,6 +164,7 @@ def database_damage(where: Where) -> str:
     try:
         connection = place_of(where).reading()
     except (apsw.Error, LedgerError) as error:
+        check_reachable(error, where)
         return str(error)
     try:
         return connection.damage()
@@ -226,6 +232,7 @@ class ContentReader:
             self._ahead.update({name: (kept, data) for name, kept, data in rows})
 
 
-def _stored_entry(row: tuple[object, ...]) -> Stored:
+def stored_entry(row: tuple[object, ...]) -> Stored:
+    """Return a row as an entry and its chain."""
     chain, *rest = row
     return Stored(chain, Entry(*rest))  # type: ignore[arg-type]  # STRICT tables fix the types

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import apsw
 
 from pointsman.errors import LedgerUnavailable
-from pointsman.storage.place import Place
+from pointsman.storage.place import StorePlace
 from pointsman.storage.sqlite.database import SqliteConnection, named_blocks, sql_text
 
 HEALTH: Final = "health"
@@ -37,7 +37,7 @@ class HealthStore:
     and the calls after it find out anew.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: StorePlace) -> None:
         self._place = place
         self._path = str(place)
         self._connection: SqliteConnection | None = None
@@ -48,7 +48,7 @@ class HealthStore:
         try:
             if self._connection is None and not os.path.exists(self._path):  # noqa: PTH110 - asked at every turn
                 return NOT_THERE
-            seen = self._open().version()
+            seen = (self._connection or self._open()).version()
         except apsw.Error as error:
             raise self._error(error) from error
         # A connection counts its own way: one that is opened anew has another number, too.

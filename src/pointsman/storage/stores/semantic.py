@@ -1,7 +1,7 @@
-"""Semantic memory on disk: namespaces of keys, every version kept with where it came from.
+"""Semantic memory on disk: namespaces of keys, every version kept with its origin.
 
 Written by the effector of an executed request alone; a version, once there, stays. A
-request writes once: told again, it gives back what it wrote.
+request writes once: executed again, it returns its version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pointsman.errors import LedgerError, SemNotFound, SemWriteFail
 from pointsman.kernel.canonical import ContentId, Form, content_id
 from pointsman.kernel.instant import Instant
 from pointsman.storage.connection import Connection
-from pointsman.storage.place import Place, Where
+from pointsman.storage.place import StorePlace, Where
 from pointsman.storage.sqlite.database import in_transaction, named_blocks, sql_text
 from pointsman.storage.sqlite.place import place_of
 
@@ -137,7 +137,7 @@ class SemanticMemory:
 def write_version(
     where: Where, namespace: str, key: str, value: bytes | None, provenance: Provenance
 ) -> SemEntry:
-    """Add the next version of a key, durable when this returns; None removes what it held.
+    """Add the next version of a key, durable when this returns; None removes its value.
 
     INVARIANT: only `approvals/effects.py` calls this, for a request that was claimed. A
     request that has written before writes nothing: its version is given back.
@@ -156,7 +156,7 @@ def write_version(
     return _entry(rows[0])
 
 
-def _open(place: Place) -> Connection:
+def _open(place: StorePlace) -> Connection:
     """Open for writing; while a reader looks at a database being made, SQLite does not wait."""
     for _ in range(ATTEMPTS):
         with suppress(apsw.BusyError):
@@ -176,7 +176,7 @@ def _add(
 
 
 def _entry(row: object) -> SemEntry:
-    # The table is STRICT: what comes out has these types.
+    # The table is STRICT: its columns have these types.
     namespace, key, version, value, *origin, approved, at = cast("_Row", row)
     request_id, entry, action_hash, requested_by = origin
     names, when = _NAMES.decode(approved), Instant(at)

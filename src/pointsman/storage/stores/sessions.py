@@ -22,7 +22,7 @@ _SQL = named_blocks(sql_text("sessions_queries.sql"))
 
 
 class KeptSession(Struct, frozen=True):
-    """What is kept of one session; empty texts where there is nothing."""
+    """The kept state of one session; empty texts where there is none."""
 
     pinned_model: str = ""
     turn_id: str = ""
@@ -80,7 +80,7 @@ class SessionStore:
             self._pinned.pop(session_id, None)
         else:
             self._pinned[session_id] = model
-        kept = self._group.submit(("pin", (session_id, model, at)))
+        kept = self._group.append(("pin", (session_id, model, at)))
         kept.add_done_callback(self._count_commit)
         return kept
 
@@ -88,13 +88,13 @@ class SessionStore:
         self, session_id: str, turn_id: str, decision_id: str, model: str, at: Instant
     ) -> Future[None]:
         """Remember the model of a turn that waits for a tool."""
-        return self._group.submit(("lock", (session_id, turn_id, decision_id, model, at)))
+        return self._group.append(("lock", (session_id, turn_id, decision_id, model, at)))
 
     def _count_commit(self, _kept: Future[None]) -> None:
         self._commits += 1
 
     def close(self) -> None:
-        """Write what was handed in and close."""
+        """Write all pending rows and close."""
         self._group.close()
         self._connection.close()
         self._reading.close()

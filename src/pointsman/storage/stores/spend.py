@@ -1,19 +1,22 @@
-"""What was spent, in sums by day, key, session, workspace, model and price version.
+"""Spending, in sums by day, key, session, workspace, model and price version.
 
-Written behind: a thread adds up what was handed in and commits it twice a second, so that no
-caller waits. What a crash takes is in the ledger, and the sums can be made from it again.
+Written behind: a thread adds up the calls handed in and commits them twice a second, so that no
+caller waits. Sums lost in a crash are made again from the ledger.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Literal, NamedTuple
 
 import apsw
+from msgspec import Struct
 
 from pointsman.errors import LedgerError, LedgerUnavailable
+from pointsman.storage.connection import Connection
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import (
     MOST_ROWS,
@@ -24,7 +27,60 @@ from pointsman.storage.sqlite.database import (
 )
 from pointsman.storage.sqlite.place import place_of
 
+By = Literal["all", "day", "key", "session", "workspace", "model", "tenant"]
+
+_EVER = 2**53
+
+
+class Total(Struct, frozen=True):
+    """The sum over all calls of one day, key, session, workspace, model or tenant."""
+
+    what: str
+    amounts: SpendAmounts
+
+
+class SpendQuery(Struct, frozen=True):
+    """Which calls to add up: of one session, key or tenant or all, from one day up to another."""
+
+    session_id: str | None = None
+    key_id: str | None = None
+    first_day: int = 0
+    end_day: int = _EVER
+    tenant: str | None = None
+
+
+class SpendReader:
+    """A view of the sums as they are on disk."""
+
+    def __init__(self, where: Where) -> None:
+        self._place = place_of(where)
+        with self._place.told_errors():
+            self._connection = self._place.reading()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
+    def totals(self, by: By, asked: SpendQuery = SpendQuery()) -> list[Total]:  # noqa: B008 - frozen
+        """Return sums in the order of their groups; a day counts from 1970."""
+        bound = {
+            "by": by,
+            "session": asked.session_id,
+            "key": asked.key_id,
+            "tenant": asked.tenant,
+            "first": asked.first_day,
+            "end": asked.end_day,
+        }
+        with self._place.told_errors():
+            rows = [*self._connection.execute(SQL["totals"], bound)]
+        return [Total(str(row[0]), SpendAmounts(*map(int, row[1:]))) for row in rows]
+
+
 SQL = named_blocks(sql_text("spend_queries.sql"))
+
+SPEND = "spend"
+"""What the store is called in a home."""
+
 LINGER_S = 0.5
 FLUSH_S = 10
 LOG_PAGES = 4000
@@ -41,10 +97,11 @@ class SpendKey(NamedTuple):
     workspace: str
     model: str
     price_version: str
+    tenant: str = ""
 
 
 class SpendAmounts(NamedTuple):
-    """What is added up."""
+    """Sums over calls."""
 
     calls: int
     estimated_calls: int
@@ -57,6 +114,7 @@ class SpendAmounts(NamedTuple):
 
 
 Sums = dict[SpendKey, SpendAmounts]
+NamesOf = Callable[[SpendKey], Sequence[str]]
 
 
 def add_to(sums: Sums, key: SpendKey, amounts: SpendAmounts) -> None:
@@ -68,8 +126,22 @@ def add_to(sums: Sums, key: SpendKey, amounts: SpendAmounts) -> None:
         sums[key] = SpendAmounts(*map(int.__add__, before, amounts))
 
 
+def read_accounts(connection: Connection, names: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return those of these accounts that are counted: the name, settled and reserved."""
+    found: list[tuple[str, int, int]] = []
+    for at in range(0, len(names), MOST_ROWS):
+        some = names[at : at + MOST_ROWS]
+        found += connection.execute(_query_accounts(len(some)), some)
+    return found
+
+
+@cache
+def _query_accounts(count: int) -> str:
+    return SQL["read_accounts"].replace("(?)", f"({', '.join('?' * count)})")
+
+
 class _Batch:
-    """What is committed together under one number."""
+    """The calls committed together under one number."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -77,12 +149,14 @@ class _Batch:
 
 
 class SpendStore:
-    """Adds up what is spent in one home of files; may be shared by threads.
+    """Adds up the spending of one home of files; may be shared by threads.
 
-    `writer` names who adds: no two that are open at once may have the same name.
+    `writer` names who adds: no two that are open at once may have the same name. `names_of` names
+    the accounts that a sum belongs to.
     """
 
-    def __init__(self, where: Where, writer: str) -> None:
+    def __init__(self, where: Where, writer: str, names_of: NamesOf = lambda _: ()) -> None:
+        self._names_of = names_of
         self._place = place = place_of(where)
         self._names = {"writer": writer}
         with place.told_errors():
@@ -118,7 +192,7 @@ class SpendStore:
 
     def cost(
         self,
-        each: Literal["all", "key", "session", "workspace"],
+        each: Literal["all", "key", "session", "workspace", "tenant"],
         key_id: str,
         owner: str,
         first_day: int,
@@ -142,11 +216,22 @@ class SpendStore:
             amounts.cost_microusd for calls in waiting for key, amounts in calls if is_counted(key)
         )
 
-    def was_clean(self) -> bool:
-        """Tell whether the last writer had written everything when it ended."""
+    def unwritten(self, is_counted: Callable[[SpendKey], bool]) -> int:
+        """Return the amount of such calls that wait to be written."""
+        with self._changed:
+            batches = [batch for batch in (self._writing, self._pending) if batch is not None]
+            calls = [call for batch in batches for call in batch.calls]
+        return sum(amounts.cost_microusd for key, amounts in calls if is_counted(key))
+
+    def writers(self) -> list[str]:
+        """Name the writers that have not closed; those that live no more were killed."""
         with self._reading_lock, self._place.told_errors():
-            row = self._reading.execute(SQL["was_clean"], self._names).fetchone()
-        return bool(row and row[0])
+            return [str(name) for (name,) in self._reading.execute(SQL["writers"])]
+
+    def forget_writer(self, name: str) -> None:
+        """Take note that the sums hold all that a writer had handed in."""
+        with self._place.told_errors():
+            self._connection.execute(SQL["forget_writer"], {"writer": name})
 
     def last_day(self) -> int:
         """Return the newest day that anything was spent on; 0 when nothing was."""
@@ -157,16 +242,16 @@ class SpendStore:
     def begin(self) -> None:
         """Mark the sums as being written: until `close`, they may lack the last calls."""
         with self._place.told_errors():
-            in_transaction(self._connection, self._begin)
+            self._run_sql("write_batch", number=self._written)
         self._has_begun = True
 
     def replace(self, first_day: int, sums: Sums) -> None:
-        """Put other sums in the place of those of a day and all after it."""
+        """Put other sums in the place of those of a day and all after it; count accounts anew."""
         with self._place.told_errors():
             in_transaction(self._connection, lambda: self._replace(first_day, sums))
 
     def flush(self) -> None:
-        """Write what was handed in before this returns. Blocks: not for an event loop."""
+        """Write all pending calls before this returns. Blocks: not for an event loop."""
         with self._changed:
             last = self._pending.number if self._pending.calls else self._pending.number - 1
             self._is_hurried = True
@@ -178,7 +263,7 @@ class SpendStore:
             )
 
     def close(self) -> None:
-        """Write what was handed in and close."""
+        """Write the pending sums and close."""
         with self._changed:
             if self._is_closing:
                 return
@@ -188,7 +273,7 @@ class SpendStore:
             self._thread.join()
         if self._has_begun and self._writing is None and not self._is_lacking:
             with suppress(apsw.Error, LedgerError):
-                in_transaction(self._connection, lambda: self._run_sql("write_clean", is_clean=1))
+                self._run_sql("forget_writer")
         self._connection.close()
         self._reading.close()
 
@@ -198,16 +283,22 @@ class SpendStore:
     def _run_sql(self, name: str, **values: int) -> None:
         self._connection.execute(SQL[name], {**self._names, **values})
 
-    def _begin(self) -> None:
-        self._run_sql("forget_batches")
-        self._run_sql("write_clean", is_clean=0)
-
     def _replace(self, first_day: int, sums: Sums) -> None:
+        self._connection.execute(SQL["forget_accounts"])
         self._run_sql("delete_since", first=first_day)
         self._add_spent(sums)
 
     def _add_spent(self, sums: Sums) -> None:
         put_rows(self._connection, SQL["add_spent"], [key + sums[key] for key in sums])
+
+    def _count_in_accounts(self, sums: Sums) -> None:
+        """Add sums to the accounts that budgets are checked against, where any are counted."""
+        costs: dict[str, int] = {}
+        for key, amounts in sums.items():
+            for name in self._names_of(key) if amounts.cost_microusd else ():
+                costs[name] = costs.get(name, 0) + amounts.cost_microusd
+        for name, _, _ in read_accounts(self._connection, [*costs]):
+            self._connection.execute(SQL["change_account"], (0, costs[name], name))
 
     def _run(self) -> None:
         while True:
@@ -226,7 +317,7 @@ class SpendStore:
         """Wait for something to write and take it; None when all is written and closed."""
         with self._changed:
             self._changed.wait_for(self._has_work)
-            # What comes in the next moment shares the commit; after a failure this is the pause.
+            # Calls of the next moment share the commit; after a failure this is the pause.
             self._changed.wait_for(lambda: self._is_closing or self._is_hurried, LINGER_S)
             self._is_hurried = False
             if self._writing is None and self._pending.calls:
@@ -237,7 +328,7 @@ class SpendStore:
         return bool(self._pending.calls) or self._writing is not None or self._is_closing
 
     def _tend(self) -> None:
-        # Sessions come in random order: what is written back seldom is written back once.
+        # Sessions come in random order: a page written back seldom is written back once.
         with suppress(apsw.Error, LedgerError):
             self._connection.tend(LOG_PAGES)
 
@@ -248,7 +339,7 @@ class SpendStore:
             self._failure = str(error)
             return False
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge: it must go on
-            # What can never be written is left to the ledger, and does not hold up the rest.
+            # A call that can never be written is left to the ledger, and does not hold up the rest.
             self._failure, self._is_lacking = f"{type(error).__name__}: {error}", True
         return True
 
@@ -261,5 +352,6 @@ class SpendStore:
             for key, amounts in calls[at : at + MOST_ROWS]:
                 add_to(sums, key, amounts)
             self._add_spent(sums)
-        # INVARIANT: the number is committed with its sums, so a reader knows what they hold.
+            self._count_in_accounts(sums)
+        # INVARIANT: the number is committed with its sums, so a reader knows which calls they hold.
         self._run_sql("write_batch", number=batch.number)

@@ -42,10 +42,18 @@ _CONDITIONS: Final = {
     "workspace": "workspace = :workspace AND workspace <> ''",
     "model": "model = :model",
     "policy": "policy = :policy",
+    "tenant": "tenant = :tenant AND tenant <> ''",
     "cost": "cost_microusd >= :least AND cost_microusd > 0",
     "time": "TRUE",
 }
 """What each index `turns_by_...` finds; the filter that leaves the fewest turns first."""
+
+_SESSIONS: Final = {
+    "name": ("", "session_id = :named"),
+    "tenant": ("INDEXED BY sessions_by_tenant", "tenant = :tenant AND tenant <> ''"),
+    "time": ("INDEXED BY sessions_by_time", "TRUE"),
+}
+"""How sessions are found: one by its name, or the latest, of one tenant or of all."""
 
 
 def _queries() -> dict[str, str]:
@@ -54,6 +62,9 @@ def _queries() -> dict[str, str]:
     for name, condition in _CONDITIONS.items():
         query = listing.format(index=f"turns_by_{name}", condition=condition)
         blocks[f"list_turns_by_{name}"] = query
+    listing = blocks.pop("list_sessions")
+    for name, (index, condition) in _SESSIONS.items():
+        blocks[f"list_sessions_by_{name}"] = listing.format(index=index, condition=condition)
     return blocks
 
 
@@ -100,6 +111,7 @@ class Wanted(Struct, frozen=True):
     policy: str | None = None
     least: int | None = None
     state: TurnState | None = None
+    tenant: str | None = None
     at: Instant = LATEST
     before: str = ""
 
@@ -172,6 +184,8 @@ class TurnIndex:
         # DURABILITY: what a power cut takes is read from the ledger again.
         self._connection = open_database(str(path), "turn_index.sql", sync="NORMAL")
         self._connection.execute(_SQL["index_costs"])
+        # Rows of before there were tenants raise here, and are made anew.
+        self._connection.execute("SELECT tenant FROM turns LIMIT 0")
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -209,13 +223,20 @@ class TurnIndex:
         return cast("int", found) <= RARE
 
     def sessions(
-        self, most: int, named: str | None = None, *, with_workers: bool = False
+        self,
+        most: int,
+        named: str | None = None,
+        *,
+        with_workers: bool = False,
+        tenant: str | None = None,
     ) -> list[SessionLine]:
-        """Return sessions, those of the latest turns first; workers only where they are wanted."""
-        bound = {
-            "at": LATEST, "before": "", "named": named, "most": most, "with_workers": with_workers
-        }  # fmt: skip
-        return [SessionLine(*row) for row in self._rows("list_sessions", bound)]  # type: ignore[arg-type] # STRICT tables
+        """Return sessions, those of the latest turns first; workers only where they are wanted.
+
+        Here and below, `tenant` leaves only the rows of one tenant.
+        """
+        bound = {"named": named, "most": most, "with_workers": with_workers, "tenant": tenant}
+        lead = "name" if named is not None else "time" if tenant is None else "tenant"
+        return [SessionLine(*row) for row in self._rows(f"list_sessions_by_{lead}", bound)]  # type: ignore[arg-type] # STRICT tables
 
     def session_models(self, session_id: str) -> list[ModelLine]:
         """Return what the models of a session did."""
@@ -225,23 +246,23 @@ class TurnIndex:
         """Return pairs of a session and a session it delegated to."""
         return [(str(parent), str(worker)) for parent, worker in self._rows("list_workers", ())]
 
-    def count(self) -> int:
+    def count(self, tenant: str | None = None) -> int:
         """Tell how many turns there are, previews included."""
-        (found,) = self._rows("count_turns", ())[0]
+        (found,) = self._rows("count_turns", {"tenant": tenant})[0]
         return cast("int", found)
 
-    def rule_hits(self) -> list[RuleHits]:
+    def rule_hits(self, tenant: str | None = None) -> list[RuleHits]:
         """Return how often each rule chose."""
-        return [RuleHits(*row) for row in self._rows("rule_hits", ())]  # type: ignore[arg-type] # STRICT tables
+        return [RuleHits(*row) for row in self._rows("rule_hits", {"tenant": tenant})]  # type: ignore[arg-type] # STRICT tables
 
-    def buckets(self, since: Instant) -> list[TimeBucket]:
+    def buckets(self, since: Instant, tenant: str | None = None) -> list[TimeBucket]:
         """Return counts over time from an instant on."""
-        rows = self._rows("buckets_since", (since // BUCKET,))
+        rows = self._rows("buckets_since", {"since": since // BUCKET, "tenant": tenant})
         return [TimeBucket(Instant(int(row[0]) * BUCKET), *row[1:]) for row in rows]  # type: ignore[call-overload,arg-type] # STRICT tables
 
-    def values(self) -> list[FilterValue]:
+    def values(self, tenant: str | None = None) -> list[FilterValue]:
         """Return the values that filters can have."""
-        return [FilterValue(*row) for row in self._rows("turn_values", ())]  # type: ignore[arg-type] # STRICT tables
+        return [FilterValue(*row) for row in self._rows("turn_values", {"tenant": tenant})]  # type: ignore[arg-type] # STRICT tables
 
     def _rows(
         self, name: str, bound: tuple[object, ...] | Mapping[str, object]
@@ -272,7 +293,7 @@ class TurnIndex:
         values = (
             row.at, row.turn_id, row.decision_id, row.session_id, row.model, row.policy, row.rule,
             row.workspace, row.digest, row.gate, row.placement_rule, row.rejected,
-            int(row.is_preview), int(row.is_worker), state, row.model,
+            int(row.is_preview), int(row.is_worker), state, row.tenant, row.model,
         )  # fmt: skip
         self._run("add_turn", values)
         sums.add_turn(row)
@@ -280,10 +301,10 @@ class TurnIndex:
     def _add_later(self, row: LaterMade, sums: TurnSums) -> None:
         found = self._connection.execute(_SQL["newest_turn"], (row.turn_id,)).fetchone()
         if found is not None:
-            turn, at, session = found
+            turn, at, session, tenant = found
             self._run("add_follower", (row.decision_id, turn))
             self._run("note_fallback" if row.is_fallback else "note_override", (row.model, turn))
-            sums.add_later(at, session, row)
+            sums.add_later(at, session, tenant, row)
 
     def _add_call(self, row: CallMade, sums: TurnSums) -> None:
         ended = "refused" if row.error_class in REFUSALS else "failed" if row.is_failed else ""
@@ -300,7 +321,7 @@ class TurnIndex:
         if found is not None:
             sums.add_call(*found, row)
 
-    def _note_call(self, bound: dict[str, str | int]) -> tuple[int, str] | None:
+    def _note_call(self, bound: dict[str, str | int]) -> tuple[int, str, str] | None:
         rows = [*self._connection.execute(_SQL["note_call"], bound)]
         return rows[0] if rows else None
 

@@ -32,6 +32,7 @@ class TurnMade(Struct, frozen=True):
     is_preview: bool
     is_worker: bool
     rules_in_vain: tuple[str, ...] = ()
+    tenant: str = ""
 
 
 class LaterMade(Struct, frozen=True):
@@ -78,7 +79,8 @@ Bound = tuple[str | int, ...] | dict[str, str | int]
 class _Session:
     """What a few turns and calls add to a session, in the order they happened."""
 
-    def __init__(self, at: Instant) -> None:
+    def __init__(self, at: Instant, tenant: str) -> None:
+        self.tenant = tenant
         self.first = self.last = at
         self.turns = self.fallbacks = self.switches = self.calls = self.cost = self.worker = 0
         self.began = self.model = ""
@@ -90,11 +92,12 @@ class _Session:
             self.began = self.began or model
             self.model = model
 
-    def bound(self, name: str) -> dict[str, str | int]:
+    def parameters(self, name: str) -> dict[str, str | int]:
         return {
             "session": name, "first": self.first, "last": self.last, "turns": self.turns,
             "fallbacks": self.fallbacks, "switches": self.switches, "began": self.began,
             "model": self.model, "calls": self.calls, "cost": self.cost, "worker": self.worker,
+            "tenant": self.tenant,
         }  # fmt: skip
 
 
@@ -102,61 +105,61 @@ class TurnSums:
     """What a few rows add to each sum: written once for all of them, not row by row."""
 
     def __init__(self) -> None:
-        self._buckets: dict[tuple[int, str], list[int]] = {}
-        self._rules: dict[str, list[int]] = {}
-        self._facets: Counter[tuple[str, str]] = Counter()
+        self._buckets: dict[tuple[int, str, str], list[int]] = {}
+        self._rules: dict[tuple[str, str], list[int]] = {}
+        self._facets: Counter[tuple[str, str, str]] = Counter()
         self._sessions: dict[str, _Session] = {}
 
     def add_turn(self, row: TurnMade) -> None:
         """Count a turn; a preview is none."""
         for what in ("model", "policy", "rule", "workspace"):
             if getattr(row, what):
-                self._facets[what, getattr(row, what)] += 1
+                self._facets[what, getattr(row, what), row.tenant] += 1
         if row.is_preview:
             return
-        self._bucket(row.at, row.model)[0] += 1
+        self._bucket(row.at, row.model, row.tenant)[0] += 1
         for rule, place in (*((each, 1) for each in row.rules_in_vain), (row.rule, 0)):
             if rule:
-                sums = self._rules.setdefault(rule, [0, 0, 0])
+                sums = self._rules.setdefault((rule, row.tenant), [0, 0, 0])
                 sums[place] += 1
                 sums[2] = max(sums[2], row.at)
         if row.session_id:
-            session = self._session(row.session_id, row.at)
+            session = self._session(row.session_id, row.at, row.tenant)
             session.turns += 1
             session.worker = max(session.worker, int(row.is_worker))
             session.goes_to(row.model)
 
-    def add_later(self, at: Instant, session_id: str, row: LaterMade) -> None:
+    def add_later(self, at: Instant, session_id: str, tenant: str, row: LaterMade) -> None:
         """Count that another model took a turn over."""
-        self._bucket(at, row.model)[1] += row.is_fallback
+        self._bucket(at, row.model, tenant)[1] += row.is_fallback
         if session_id:
-            session = self._session(session_id, at)
+            session = self._session(session_id, at, tenant)
             session.fallbacks += row.is_fallback
             session.goes_to(row.model)
 
-    def add_call(self, at: int, session_id: str, row: CallMade) -> None:
+    def add_call(self, at: int, session_id: str, tenant: str, row: CallMade) -> None:
         """Count a call of a turn that was decided at an instant."""
-        self._bucket(Instant(at), row.model)[2] += row.cost_microusd
+        self._bucket(Instant(at), row.model, tenant)[2] += row.cost_microusd
         if session_id:
-            session = self._session(session_id, Instant(at))
+            session = self._session(session_id, Instant(at), tenant)
             session.calls += 1
             session.cost += row.cost_microusd
 
     def statements(self) -> Iterator[tuple[str, Bound]]:
         """Return the rows to write: the name of a statement, and its values."""
-        for (bucket, model), sums in self._buckets.items():
-            yield "add_bucket", (bucket, model, *sums)
+        for bucket, sums in self._buckets.items():
+            yield "add_bucket", (*bucket, *sums)
         for rule, sums in self._rules.items():
-            yield "add_rule", (rule, *sums)
-        for (what, value), turns in self._facets.items():
-            yield "add_facet", (what, value, turns)
+            yield "add_rule", (*rule, *sums)
+        for value, turns in self._facets.items():
+            yield "add_facet", (*value, turns)
         for name, session in self._sessions.items():
-            yield "add_session", session.bound(name)
+            yield "add_session", session.parameters(name)
 
-    def _bucket(self, at: Instant, model: str) -> list[int]:
-        return self._buckets.setdefault((at // BUCKET, model), [0, 0, 0])
+    def _bucket(self, at: Instant, model: str, tenant: str) -> list[int]:
+        return self._buckets.setdefault((at // BUCKET, model, tenant), [0, 0, 0])
 
-    def _session(self, name: str, at: Instant) -> _Session:
-        found = self._sessions.setdefault(name, _Session(at))
+    def _session(self, name: str, at: Instant, tenant: str) -> _Session:
+        found = self._sessions.setdefault(name, _Session(at, tenant))
         found.first, found.last = min(found.first, at), max(found.last, at)
         return found

@@ -23,7 +23,7 @@ class ChainRows(Protocol):
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        """What is raised, beside the ledger's own errors, when something cannot be done."""
+        """The driver's errors that mean a failure, beside the ledger's own errors."""
         ...
 
     @property
@@ -33,7 +33,7 @@ class ChainRows(Protocol):
 
     @property
     def checkpoints(self) -> CheckpointFolder:
-        """What was signed about the chain."""
+        """The signed checkpoints of the chain."""
         ...
 
     @property
@@ -68,22 +68,26 @@ class ChainRows(Protocol):
         stamp: bytes,
         fence: Fence | None = None,
     ) -> None:
-        """Make entries, what is attached to them and where they end durable, or none of it.
+        """Make entries, their attachments and the end of the chain durable, or none of it.
 
         Raises `LeaseLost` where another has taken the lease that the fence is of.
         """
         ...
 
     def is_in_doubt(self, error: Exception) -> bool:
-        """Tell whether what was appended may be durable although `append` raised this."""
+        """Tell whether the appended entries may be durable although `append` raised this."""
         ...
 
     def move(self) -> Chain | None:
         """Take another chain that is free, where the lease on this one can be lost."""
         ...
 
+    def restamp(self, before: bytes, after: bytes) -> None:
+        """Renew the stamp on the chain's end, unless a commit has renewed it meanwhile."""
+        ...
+
     def secure(self) -> None:
-        """Make what is stored independent of what failed before the last `open`."""
+        """Store anew whatever may rest on the failure before the last `open`."""
         ...
 
     def tend(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -17,10 +17,21 @@ from pointsman.kernel.checkpoint import Checkpoint, read_checkpoint, split_check
 from pointsman.kernel.entry import Chain
 from pointsman.kernel.signing import VerifyKey
 from pointsman.kernel.verification import HASH_SIZE
-from pointsman.storage.files import make_folder, write_at
+from pointsman.storage.files import make_folder, read_if_there, write_at
 
 SYNC_LEAVES_EVERY = 4096
 """Fewer than a starting writer verifies and writes again, so that no lost leaf stays lost."""
+
+
+class NewestNotes(NamedTuple):
+    """The newest checkpoints of a chain, the number of all, and how far their file was read."""
+
+    texts: tuple[str, ...] = ()
+    total: int = 0
+    read_to: int = 0
+
+
+NO_NOTES: Final = NewestNotes()
 
 
 class CheckpointFolder:
@@ -37,11 +48,23 @@ class CheckpointFolder:
         """Return the whole checkpoints and what a crash left of an unfinished one."""
         return self._kept_texts()
 
-    def _kept_texts(self) -> tuple[list[str], str]:
-        if not self._notes.exists():
-            return [], ""
-        data = self._notes.read_bytes()
-        # A crash may cut within a character; only what follows the last whole note can be torn.
+    def newest(self, most: int, known: NewestNotes) -> NewestNotes:
+        """Return the newest checkpoints and their number; reads the notes added since `known`.
+
+        Unverified, like all texts: an earlier note that is changed meanwhile is not noticed here.
+        """
+        size = self._notes.stat().st_size if self._notes.exists() else 0
+        if size < known.read_to:
+            known = NO_NOTES
+        if size == known.read_to:
+            return known
+        notes, _ = self._kept_texts(known.read_to)
+        read_to = known.read_to + sum(len(each.encode()) + 1 for each in notes)
+        return NewestNotes((*known.texts, *notes)[-most:], known.total + len(notes), read_to)
+
+    def _kept_texts(self, start: int = 0) -> tuple[list[str], str]:
+        data = read_if_there(self._notes, start)
+        # A crash may cut within a character; only the text behind the last note can be torn.
         whole = data.rfind(b"\n\n") + 2
         try:
             notes, rest = split_checkpoints(data[:whole].decode())
@@ -70,7 +93,7 @@ class CheckpointFolder:
 
     def leaves(self) -> bytes:
         """Return the hashes of the entries that checkpoints cover."""
-        return self._leaves.read_bytes() if self._leaves.exists() else b""
+        return read_if_there(self._leaves)
 
     def append(self, text: str, leaves: Sequence[bytes], *, before: int) -> None:
         """Add a checkpoint durably, with the hashes of the entries since the one before it."""

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from pointsman.storage.writer.group import Waiter
 
@@ -16,16 +17,13 @@ class LoopBridge:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread = threading.get_ident()
-        self._ready: deque[Durability] = deque()
+        self.ready: deque[Durability] = deque()
+        """Waiters whose results have all arrived; appended to by commit threads."""
         self.counting = threading.Lock()
-
-    def tell(self, who: Durability) -> None:
-        """Queue a waiter whose results have all arrived; from a commit thread."""
-        self._ready.append(who)
 
     def after_group(self) -> None:
         """Wake every queued waiter in the event loop; called by the committing thread."""
-        if not self._ready:
+        if not self.ready:
             return
         if threading.get_ident() == self._thread:
             self._deliver()
@@ -43,7 +41,7 @@ class LoopBridge:
             work()
 
     def _deliver(self) -> None:
-        ready = self._ready
+        ready = self.ready
         while ready:
             ready.popleft().resume()
 
@@ -51,13 +49,14 @@ class LoopBridge:
 class Durability:
     """Everything of one turn that must be on disk before a byte of its answer leaves."""
 
-    __slots__ = ("_arrived", "_bridge", "_error", "_expected", "_then", "_waiter")
+    __slots__ = ("_arrived", "_bridge", "_expected", "_then", "_waiter", "error")
 
     def __init__(self, bridge: LoopBridge) -> None:
         self._bridge = bridge
         self._expected = 0  # counted in the event loop
         self._arrived = 0  # counted in commit threads
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
+        """Why something could not be made durable; None while nothing failed."""
         self._waiter: asyncio.Future[None] | None = None
         self._then: Callable[[], None] | None = None
 
@@ -66,23 +65,35 @@ class Durability:
         self._expected += 1
         return self
 
+    def expect_future(self, storing: Future[None]) -> None:
+        """Wait for one thing more that another store keeps."""
+        waiter = self.expect()
+
+        def tell(done: Future[None]) -> None:
+            error = done.exception()
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
+            self._bridge.after_group()
+
+        storing.add_done_callback(tell)
+
     def set_result(self, _result: object, /) -> None:
         """One thing is durable; from a commit thread."""
-        self._count(None)
-
-    def set_exception(self, error: BaseException, /) -> None:
-        """One thing could not be made durable; from a commit thread."""
-        self._count(error)
-
-    def _count(self, error: BaseException | None) -> None:
         # Counted where it happens: the event loop is woken for the last of several things alone.
         # Should one more be expected just now, it is woken once too often, and looks again.
         bridge = self._bridge
         with bridge.counting:
-            self._error = self._error or error
             self._arrived += 1
         if self._arrived >= self._expected:
-            bridge.tell(self)
+            bridge.ready.append(self)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """One thing could not be made durable; from a commit thread."""
+        with self._bridge.counting:
+            self.error = self.error or error
+        self.set_result(None)
 
     def resume(self) -> None:
         """Wake the waiting turn; in the event loop."""
@@ -94,11 +105,6 @@ class Durability:
         if then is not None:
             self._then = None
             then()
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether something could not be made durable."""
-        return self._error is not None
 
     def then(self, ready: Callable[[], None] | None) -> None:
         """Call back once all of it is durable or has failed; at once if that is known."""
@@ -112,20 +118,5 @@ class Durability:
         while self._arrived < self._expected:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        if self._error is not None:
-            raise self._error
-
-
-class Unwatched:
-    """For an entry without a waiter: the ledger's health reports its loss."""
-
-    __slots__ = ()
-
-    def set_result(self, _result: object, /) -> None:
-        """Take no notice."""
-
-    def set_exception(self, _error: BaseException, /) -> None:
-        """Take no notice."""
-
-
-UNWATCHED = Unwatched()
+        if self.error is not None:
+            raise self.error

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from enum import IntEnum, auto
 from queue import Empty, SimpleQueue
-from typing import Final, Generic, Protocol, TypeVar, cast
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 from pointsman.errors import LedgerUnavailable
+from pointsman.storage.writer.states import RINGABLE, TRANSITIONS, WAITS, State, WriterEvent
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -57,7 +57,7 @@ class CommitPolicy:
     Handed to each `GroupCommit` at construction. All is threaded until `serve_loop` is called.
     """
 
-    __slots__ = ("_is_alone", "defer", "has_loop", "notify")
+    __slots__ = ("defer", "has_loop", "is_alone", "notify")
 
     def __init__(self) -> None:
         self.has_loop = False
@@ -65,7 +65,8 @@ class CommitPolicy:
         """Postpones the start of a commit until the event loop has handed in all it has."""
         self.notify: Callable[[], None] = _do_nothing
         """Called by the committing thread when every waiter of a group has its result."""
-        self._is_alone: Callable[[], bool] = _never
+        self.is_alone: Callable[[], bool] = _never
+        """Tells whether the event loop has nothing to do but to commit."""
 
     def serve_loop(
         self, notify: Callable[[], None], defer: Defer, is_alone: Callable[[], bool]
@@ -75,93 +76,14 @@ class CommitPolicy:
         Inline that takes half as long as to wake a thread, win the interpreter's lock back from it
         and be woken by it.
         """
-        self.notify, self.defer, self._is_alone = notify, defer, is_alone
+        self.notify, self.defer, self.is_alone = notify, defer, is_alone
         self.has_loop = True
-
-    def allows_inline(self, last_commit_s: float) -> bool:
-        """Tell whether the event loop may commit now, given how long the last commit took."""
-        return last_commit_s <= INLINE_LIMIT_S and self._is_alone()
-
-
-class State(IntEnum):
-    """What the writer thread does, or who commits while it sleeps."""
-
-    WORKING = auto()
-    """Awake: it looks for items again before it sleeps, so no caller wakes it."""
-    IDLE = auto()
-    """Asleep until an item comes or housekeeping is due."""
-    DOZING = auto()
-    """Asleep for `FIRE_AND_FORGET_DELAY_S` at most; items without a waiter do not wake it."""
-    LINGERING = auto()
-    """Asleep for `LINGER_S` at most, until the group is large enough."""
-    DEFERRED = auto()
-    """Asleep; the event loop starts the commit at the end of its round."""
-    INLINE = auto()
-    """Asleep; the event loop commits."""
-    WOKEN = auto()
-    """Rung for, not awake yet."""
-    ENDED = auto()
-
-
-class WriterEvent(IntEnum):
-    """What moves the writer from state to state."""
-
-    SLEEP = auto()
-    DOZE = auto()
-    LINGER = auto()
-    DEFER = auto()
-    START_INLINE = auto()
-    END_INLINE = auto()
-    RING = auto()
-    WAKE = auto()
-    END = auto()
-
-
-_WAITS: Final = (State.IDLE, State.DOZING, State.LINGERING)
-_RINGABLE: Final = frozenset({*_WAITS, State.DEFERRED, State.INLINE})
-
-TRANSITIONS: Final[dict[tuple[State, WriterEvent], State]] = {
-    (State.WORKING, WriterEvent.SLEEP): State.IDLE,
-    (State.WORKING, WriterEvent.DOZE): State.DOZING,
-    (State.WORKING, WriterEvent.LINGER): State.LINGERING,
-    **{(state, WriterEvent.DEFER): State.DEFERRED for state in _WAITS},
-    (State.DEFERRED, WriterEvent.START_INLINE): State.INLINE,
-    (State.INLINE, WriterEvent.END_INLINE): State.DOZING,
-    **{(state, WriterEvent.RING): State.WOKEN for state in State if state in _RINGABLE},
-    **{
-        (state, WriterEvent.WAKE): State.WORKING
-        for state in (*_WAITS, State.DEFERRED, State.INLINE)
-    },
-    (State.WOKEN, WriterEvent.WAKE): State.WORKING,
-    (State.WORKING, WriterEvent.END): State.ENDED,
-}
 
 
 class GroupCommit(Generic[T, P, R]):
     """A thread that commits items in groups, in the order they were handed in.
 
-    | state     | event        | next      | when |
-    |-----------|--------------|-----------|------|
-    | working   | sleep        | idle      | nothing waits |
-    | working   | doze         | dozing    | items without a waiter wait, or a commit just ended |
-    | working   | linger       | lingering | fewer waiters than half of the callers served last |
-    | idle      | defer        | deferred  | the event loop hands in an item |
-    | dozing    | defer        | deferred  | likewise, with a waiter |
-    | lingering | defer        | deferred  | likewise, and it makes the group large enough |
-    | deferred  | start_inline | inline    | the loop's round is over, and the policy allows it |
-    | inline    | end_inline   | dozing    | committed, and nothing is left to do |
-    | idle      | ring         | woken     | an item, a prepared group, a commit alone, `close` |
-    | dozing    | ring         | woken     | likewise, but for an item without a waiter |
-    | lingering | ring         | woken     | likewise |
-    | deferred  | ring         | woken     | likewise; or the policy wants the thread to commit |
-    | inline    | ring         | woken     | likewise; or committed, and something is left to do |
-    | idle      | wake         | working   | housekeeping is due |
-    | dozing    | wake         | working   | its time is over |
-    | lingering | wake         | working   | its time is over |
-    | deferred  | wake         | working   | its time is over: the thread commits after all |
-    | inline    | wake         | working   | its time is over: it waits for the loop's commit |
-    | woken     | wake         | working   | it heard the bell |
-    | working   | end          | ended     | closed and all committed, or housekeeping raised |
+    `states` says in which states the thread and the event loop take turns at it.
 
     `resolve` returns an item as it is committed, or refuses it alone; `prepare` makes a group
     ready; `commit` makes it durable and returns one result for each item. `housekeep` runs on the
@@ -176,7 +98,7 @@ class GroupCommit(Generic[T, P, R]):
         commit: Callable[[P], Sequence[R]],
         housekeep: Callable[[], float | None] = lambda: None,
         resolve: Callable[[T], T] | None = None,
-        prepare: Callable[[Sequence[T]], P] = lambda items: cast("P", items),
+        prepare: Callable[[Sequence[T]], P] | None = None,
         policy: CommitPolicy | None = None,
     ) -> None:
         self._commit = commit
@@ -184,8 +106,8 @@ class GroupCommit(Generic[T, P, R]):
         self._prepare = prepare
         self._housekeep = housekeep
         self._policy = policy or CommitPolicy()
-        self.submitted_count = 0
-        """How many items were ever taken."""
+        self.received_count = 0
+        """How many items were ever received."""
         self.settled_count = 0
         """How many of them, in the order they came, are durable or were refused."""
         self._waiting: deque[tuple[T, Waiter | None]] = deque()
@@ -215,10 +137,10 @@ class GroupCommit(Generic[T, P, R]):
     @property
     def is_idle(self) -> bool:
         """Whether the thread sleeps and no caller waits."""
-        return self._state in _WAITS and not self._waiters
+        return self._state in WAITS and not self._waiters
 
-    def submit(self, item: T) -> Future[R]:
-        """Hand in one item; the future is done when the item is durable."""
+    def append(self, item: T) -> Future[R]:
+        """Append one item; the future is done when the item is durable."""
         future: Future[R] = Future()
         # An item cannot be withdrawn: a cancelled future would refuse its result.
         future.set_running_or_notify_cancel()
@@ -237,7 +159,7 @@ class GroupCommit(Generic[T, P, R]):
             if is_threaded:
                 # Also where the event loop would start the commit: this caller may block it.
                 self._ring()
-            elif self._state in _WAITS:
+            elif self._state in WAITS:
                 is_deferred = self._state is not State.LINGERING or self._waiters >= self._enough
                 if is_deferred:
                     self._move(WriterEvent.DEFER)
@@ -246,7 +168,7 @@ class GroupCommit(Generic[T, P, R]):
             policy.defer(self._start_commit)
 
     def note(self, item: T) -> None:
-        """Hand in one item without a waiter: it shares the next commit, which comes soon."""
+        """Note one item: it has no waiter, and shares the next commit, which comes soon."""
         with self._lock:
             self._enqueue(item, None)
             is_idle = self._state is State.IDLE
@@ -292,7 +214,8 @@ class GroupCommit(Generic[T, P, R]):
             if self._closed_reason:
                 raise LedgerUnavailable(self._closed_reason)
             # INVARIANT: groups are committed in the order in which they were prepared.
-            self._settle(self._pop_prepared())
+            prepared, self._prepared = self._prepared, None
+            self._settle(prepared)
             result = commit()
             self._commits += 1
         with self._lock:
@@ -317,7 +240,7 @@ class GroupCommit(Generic[T, P, R]):
         if len(self._waiting) >= MOST_WAITING:
             raise LedgerUnavailable(f"{MOST_WAITING} entries wait to be written already")
         self._waiting.append((item, waiter))
-        self.submitted_count += 1
+        self.received_count += 1
 
     def _move(self, event: WriterEvent) -> None:
         """Change the state; the caller holds the lock."""
@@ -325,7 +248,7 @@ class GroupCommit(Generic[T, P, R]):
 
     def _ring(self) -> None:
         """Wake the thread if it sleeps; the caller holds the lock."""
-        if self._state in _RINGABLE:
+        if self._state in RINGABLE:
             self._move(WriterEvent.RING)
             self._bell.put(None)
 
@@ -341,7 +264,8 @@ class GroupCommit(Generic[T, P, R]):
                 return
             if (
                 self._prepared is not None
-                or not self._policy.allows_inline(self._last_commit_s)
+                or self._last_commit_s > INLINE_LIMIT_S
+                or not self._policy.is_alone()
                 or not self._committing.acquire(blocking=False)
             ):
                 self._ring()
@@ -372,7 +296,7 @@ class GroupCommit(Generic[T, P, R]):
             self._move(WriterEvent.END)
             self._closed_reason = reason or self._closed_reason
             left, self._waiting = self._waiting, deque()
-            prepared = self._pop_prepared()
+            prepared, self._prepared = self._prepared, None
         if reason:
             waiters = [] if prepared is None else prepared.waiters
             waiters += [waiter for _, waiter in left]
@@ -388,7 +312,8 @@ class GroupCommit(Generic[T, P, R]):
                 if group is not None:
                     # The callers of this group will come again, and others came meanwhile: half of
                     # them make a group worth its commit, while the other half is on its way.
-                    self._enough = (group.waiter_count + self._waiters + 1) // 2
+                    waiters = len(group.waiters) - group.waiters.count(None)
+                    self._enough = (waiters + self._waiters + 1) // 2
                 is_recent, seen = self._commits != seen, self._commits
                 due = self._housekeep()
 
@@ -423,12 +348,10 @@ class GroupCommit(Generic[T, P, R]):
     def _commit_next(self) -> _Group[P] | None:
         """Commit the next group, if there is one; the caller holds the right to commit."""
         with self._preparing:
-            group = self._pop_prepared() or self._prepare_group()
+            group, self._prepared = self._prepared, None
+            if group is None:
+                group = self._prepare_group()
         self._settle(group)
-        return group
-
-    def _pop_prepared(self) -> _Group[P] | None:
-        group, self._prepared = self._prepared, None
         return group
 
     def _prepare_group(self, most: int = MOST) -> _Group[P] | None:
@@ -444,7 +367,8 @@ class GroupCommit(Generic[T, P, R]):
         content: P | None = None
         try:
             if batch:
-                content = self._prepare([item for item, _ in batch])
+                items = [item for item, _ in batch]
+                content = cast("P", items) if self._prepare is None else self._prepare(items)
         except Exception as error:  # noqa: BLE001 - a thread's outermost edge: callers get the error
             self._refuse(waiters, error)
         return _Group(content, waiters, size)
@@ -488,20 +412,16 @@ class GroupCommit(Generic[T, P, R]):
         self._policy.notify()
 
 
-class _Group(Generic[P]):
+class _Group(NamedTuple, Generic[P]):
     """A group that is ready to be committed, and its waiters.
 
-    Without `content` all of it was refused; it is counted when its turn comes.
+    Without `content` all of it was refused; it is counted when its turn comes. `size` is how many
+    items it was made of, refused ones included.
     """
 
-    __slots__ = ("content", "size", "waiter_count", "waiters")
-
-    def __init__(self, content: P | None, waiters: list[Waiter | None], size: int) -> None:
-        self.content = content
-        self.waiters = waiters
-        self.size = size
-        """How many items it was made of, refused ones included."""
-        self.waiter_count = len(waiters) - waiters.count(None)
+    content: P | None
+    waiters: list[Waiter | None]
+    size: int
 
 
 def _do_nothing() -> None:

@@ -15,7 +15,7 @@ MOST_WRITERS = 64
 class Lease:
     """Sole right to write one chain of a home, or to do something else there.
 
-    Each opens the file anew: the lock belongs to what was opened, so that two threads of a process
+    Each opens the file anew: the lock belongs to the open file, so that two threads of a process
     keep each other out as two processes do.
     """
 

@@ -30,8 +30,7 @@ from pointsman.kernel.checkpoint import (
 )
 from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_after, next_entry
 from pointsman.kernel.merkle import Frontier, append_leaves
-from pointsman.kernel.signing import SigningKey, VerifyKey
-from pointsman.kernel.stamp import is_stamped, stamp
+from pointsman.kernel.signing import SigningKey, VerifyKey, is_stamped, signed_size, stamp
 from pointsman.kernel.verification import FaultCode, Pass
 from pointsman.storage.writer.chain_rows import Fence, LedgerPlace
 from pointsman.storage.writer.group import MOST, CommitPolicy, GroupCommit, Waiter
@@ -48,11 +47,11 @@ class Receipt(Struct, frozen=True):
 
 
 Listener = Callable[[Sequence[Entry], float], None]
-"""Takes what was just made durable and the seconds it took; called from the commit thread."""
+"""Takes the entries just made durable and the seconds it took; called from the commit thread."""
 
 
 Making = Callable[[], Draft]
-"""Gives an entry when it is needed."""
+"""Makes an entry; called when its group is committed."""
 
 
 class Health(Struct, frozen=True):
@@ -120,9 +119,9 @@ class LedgerWriter:
         return Health(not cause, cause)
 
     @property
-    def submitted_count(self) -> int:
-        """How many entries were handed in so far."""
-        return self._group.submitted_count
+    def received_count(self) -> int:
+        """How many entries were received so far."""
+        return self._group.received_count
 
     @property
     def settled_count(self) -> int:
@@ -130,12 +129,12 @@ class LedgerWriter:
         return self._group.settled_count
 
     def append(self, draft: Draft) -> Future[Receipt]:
-        """Hand in an entry; the future gives its receipt once it is durable."""
+        """Append an entry; the future has its receipt once it is durable."""
         check_draft(draft)
-        return self._group.submit(draft)
+        return self._group.append(draft)
 
-    def append_under(self, draft: Draft, fence: Fence) -> Receipt:
-        """Append an entry that rests on a lease; durable when this returns.
+    def record_under(self, draft: Draft, fence: Fence) -> Receipt:
+        """Record an entry that rests on a lease; durable when this returns.
 
         By itself, in one transaction with a look at the lease: `LeaseLost` means that nothing was
         written.
@@ -156,7 +155,7 @@ class LedgerWriter:
         self._group.hand_in(draft, waiter)
 
     def note(self, draft: Draft | Making) -> None:
-        """Hand in an entry without a waiter: it is durable a moment later."""
+        """Note an entry: it has no waiter, and is durable a moment later."""
         if isinstance(draft, Draft):
             check_draft(draft)
         self._group.note(draft)
@@ -166,12 +165,13 @@ class LedgerWriter:
         # Only the writer thread reopens and verifies a database that is down, and only it signs:
         # it may be signing now.
         is_up = not self._cause and not self._rows.is_lost
-        return is_up and self._group.begin_commit(started, EVERY_ENTRIES - self._unsigned_count)
+        room = EVERY_ENTRIES - (self._tip.size - self._frontier.size)
+        return is_up and self._group.begin_commit(started, room)
 
     def close(self) -> None:
-        """Write what was handed in, sign it, and close the database.
+        """Write and sign all pending entries, and close the database.
 
-        A ledger that is down is closed as it is: the next writer verifies and signs what is there.
+        A ledger that is down is closed as it is: the next writer verifies and signs its entries.
         """
         self._group.close()
         if self._cause:
@@ -179,7 +179,7 @@ class LedgerWriter:
             return
         try:
             if self._pending:
-                self._sign()
+                self._sign_at_rest()
         except LedgerBroken:
             raise
         except self._failures as error:
@@ -198,7 +198,7 @@ class LedgerWriter:
             raise
 
     def _open(self, acknowledged: Head | None = None) -> None:
-        """Open and verify; after a failure, also make sure of what was acknowledged before it."""
+        """Open and verify; after a failure, also make sure of all acknowledged entries."""
         try:
             self._rows.open()
             self._head, self._frontier, self._pending = self._checked_tail()
@@ -207,13 +207,13 @@ class LedgerWriter:
                 self._secure(acknowledged)
             if self._pending:
                 # What a crash left unsigned is signed before anything is added.
-                self._sign()
+                self._sign_at_rest()
         except BaseException:
             self._rows.let_go()
             raise
 
     def _secure(self, acknowledged: Head) -> None:
-        """Make sure that what was acknowledged is stored, and independent of what failed."""
+        """Make sure that acknowledged entries are stored, and do not rest on the failed write."""
         last = next(self._rows.entries(acknowledged.size - 1), None) if acknowledged.size else None
         if acknowledged.size and (last is None or last.hash != acknowledged.hash):
             raise LedgerBroken("acknowledged entries are gone", where=self.chain.name)
@@ -241,21 +241,23 @@ class LedgerWriter:
                 where=f"{self.chain.name}/{report.fault.seq}",
                 hint="run `pointsman verify` to see every chain",
             )
-        if not is_stamped(self.chain, report.entries, report.head, self._rows.stamp(), self._keys):
+        self._stamp = self._rows.stamp()
+        if not is_stamped(self.chain, report.entries, report.head, self._stamp, self._keys):
             raise LedgerBroken(
                 "the chain does not end where its writer left it",
                 where=f"{self.chain.name}/{report.signed}",
                 hint="run `pointsman verify` to see every chain",
             )
+        if signed_size(self._stamp) > report.signed:
+            raise LedgerBroken(
+                "checkpoints that were signed are gone",
+                where=f"{self.chain.name}/{report.signed}",
+                hint="put the folder `checkpoints` back; `pointsman verify` names the gap",
+            )
         if report.signed > first:
             covered = [entry.hash for entry in entries[: report.signed - first]]
             self._rows.checkpoints.keep_leaves(covered, before=first)
         return check.head, check.frontier, check.pending
-
-    @property
-    def _unsigned_count(self) -> int:
-        """How many entries no checkpoint covers yet, those included that are still written."""
-        return self._tip.size - self._frontier.size
 
     def _chain_group(self, items: Sequence[Draft | Making]) -> _Group:
         """Put a group at the end of the chain, behind one that is still written; writes nothing."""
@@ -264,13 +266,16 @@ class LedgerWriter:
         if self._cause or self._rows.is_lost:
             self._resume()
         began = self._monotonic()
-        if self._unsigned_count + len(drafts) > EVERY_ENTRIES:
+        # No checkpoint covers the entries between `_frontier` and `_tip` yet.
+        if self._tip.size - self._frontier.size + len(drafts) > EVERY_ENTRIES:
             # Signing comes with rests, and not every group is followed by one.
             self._sign_or_stop()
-        entries = self._chain_entries(drafts)
-        last = entries[-1]
-        self._tip = head_after(last)
-        signed = stamp(self.chain, last.seq + 1, last.hash, self._key)
+        head, entries = self._tip, []
+        for draft in drafts:
+            entries.append(next_entry(self.chain, head, draft))
+            head = head_after(entries[-1])
+        self._tip, last = head, entries[-1]
+        signed = stamp(self.chain, last.seq + 1, last.hash, self._key, self._frontier.size)
         return _Group(began, entries, drafts, signed)
 
     def _commit(self, group: _Group, fence: Fence | None = None) -> list[Receipt]:
@@ -286,20 +291,13 @@ class LedgerWriter:
         except self._failures as error:
             self._settle_doubt(entries[-1], error)
         else:
-            self._head = head_after(entries[-1])
+            self._head, self._stamp = head_after(entries[-1]), group.stamp
             if not self._pending:
                 self._unsigned_since = self._monotonic()
             self._pending.extend(entry.hash for entry in entries)
         if self.listener is not None:
             self.listener(entries, self._monotonic() - group.began)
         return [Receipt(self.chain.name, entry) for entry in entries]
-
-    def _chain_entries(self, drafts: Sequence[Draft]) -> list[Entry]:
-        head, entries = self._tip, []
-        for draft in drafts:
-            entries.append(next_entry(self.chain, head, draft))
-            head = head_after(entries[-1])
-        return entries
 
     def _settle_doubt(self, last: Entry, error: Exception) -> None:
         """Return only when a group whose commit went unanswered is found in the database."""
@@ -320,19 +318,17 @@ class LedgerWriter:
             return RETRY_S if self._cause else None
         try:
             self._rows.tend()
-            return self._sign_if_due()
+            waited = self._monotonic() - self._unsigned_since
+            # A further group must still fit under the promised number of unsigned entries.
+            if len(self._pending) <= EVERY_ENTRIES - MOST and waited < EVERY_SECONDS:
+                return EVERY_SECONDS - waited if self._pending else None
+            if self._pending and waited < EVERY_SECONDS:
+                self._sign()  # the next commit, which is soon, stamps how far it reaches
+            elif self._pending:
+                self._sign_at_rest()
         except self._failures as error:
             self._stop(error)
             return RETRY_S
-
-    def _sign_if_due(self) -> float | None:
-        if not self._pending:
-            return None
-        waited = self._monotonic() - self._unsigned_since
-        # A further group must still fit under the promised number of unsigned entries.
-        if len(self._pending) <= EVERY_ENTRIES - MOST and waited < EVERY_SECONDS:
-            return EVERY_SECONDS - waited
-        self._sign()
         return None
 
     def _sign_or_stop(self) -> None:
@@ -342,13 +338,20 @@ class LedgerWriter:
             raise self._stop_error(error) from error
 
     def _sign(self) -> None:
-        """Sign a checkpoint over what is stored, which must be what is in memory."""
+        """Sign a checkpoint over the stored entries, whose hashes must be those in memory."""
         if self._rows.hashes(self._frontier.size) != b"".join(self._pending).hex().upper():
             raise LedgerBroken("what is stored is not what was written", where=self.chain.name)
         frontier = append_leaves(self._frontier, self._pending)
         text = signed_checkpoint(self.chain, frontier, self._head.hash, self._head.at, self._key)
         self._rows.checkpoints.append(text, self._pending, before=self._frontier.size)
         self._frontier, self._pending = frontier, []
+
+    def _sign_at_rest(self) -> None:
+        """Sign a checkpoint, and stamp how far checkpoints reach: no commit may come to do it."""
+        self._sign()
+        after = stamp(self.chain, self._head.size, self._head.hash, self._key, self._frontier.size)
+        self._rows.restamp(self._stamp, after)
+        self._stamp = after
 
     def _stop(self, error: Exception) -> None:
         self._cause = _describe(error)

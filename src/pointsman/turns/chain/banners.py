@@ -30,10 +30,6 @@ def banners(
     if winner < 0:
         return (_no_model(ready, facts, chain),)
     chosen = chain[winner]
-    if chosen.rule_name is None and all(
-        each.verdict == "not_applicable" for each in chain[:winner]
-    ):
-        return ()
     return (
         *_rejected_choices(chain[:winner], chosen),
         *_outages(facts, chain[: winner + 1], chosen),

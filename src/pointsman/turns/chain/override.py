@@ -14,6 +14,9 @@ Mode = Literal["strict", "known", "off"]
 """Whether an unknown alias is an error, plain text, or no alias is looked for at all."""
 
 # Only at the very start, only ASCII, and only before white space: `@haiku,` is plain text.
+MARKS = ("@", "\\@")
+"""How a message begins that names a model, or that escapes the sign."""
+
 _TOKEN = re.compile(r"@([A-Za-z0-9_.:/-]*)(?:\s+|\Z)", re.ASCII)
 
 
@@ -21,7 +24,7 @@ def split_override(
     message: str, aliases: Mapping[str, str], mode: Mode = "strict"
 ) -> tuple[Override | None, str]:
     """Return the override a message begins with, and the message without it."""
-    if mode == "off" or not message.startswith(("@", "\\@")):
+    if mode == "off" or not message.startswith(MARKS):
         return None, message
     if message.startswith("\\@"):
         return None, message[1:]

@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from pointsman.kernel.number import microusd_text
 from pointsman.turns.facts import TurnFacts
-from pointsman.turns.registry.estimate import call_estimate
-from pointsman.turns.registry.models import Model, provider_of
+from pointsman.turns.registry.models import Model, call_estimate, provider_of
 from pointsman.turns.trace import ValidationFailure
 
 
@@ -56,6 +55,18 @@ def is_plain(candidate: str, model: Model, facts: TurnFacts) -> bool:
         and not (facts.has_system_prompt or facts.requires_structured_output)
         and (most is None or facts.tokens_for(candidate) <= most)
     )
+
+
+def unknown_needs(model: Model, facts: TurnFacts) -> tuple[str, ...]:
+    """Name the capabilities that a turn needs and of which nothing is known; they veto nothing."""
+    needs = (
+        ("supports_images", facts.has_images),
+        ("supports_tools", facts.has_tool_definitions),
+        ("supports_system_prompt", facts.has_system_prompt),
+        ("supports_structured_output", facts.requires_structured_output),
+    )
+    known = model.capabilities
+    return tuple(name for name, is_needed in needs if is_needed and getattr(known, name) is None)
 
 
 def _privacy(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
@@ -109,7 +120,7 @@ def at_limit(provider: str) -> str:
 
 
 def _images(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
-    if facts.has_images and not model.capabilities.supports_images:
+    if facts.has_images and model.capabilities.supports_images is False:
         return Rejection("no_vision_support", f"{candidate} cannot see images")
     return None
 
@@ -123,19 +134,20 @@ def _context(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None
 
 
 def _tools(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
-    if facts.has_tool_definitions and not model.capabilities.supports_tools:
+    if facts.has_tool_definitions and model.capabilities.supports_tools is False:
         return Rejection("no_tool_support", f"{candidate} cannot call tools")
     return None
 
 
 def _system_prompt(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
-    if facts.has_system_prompt and not model.capabilities.supports_system_prompt:
+    if facts.has_system_prompt and model.capabilities.supports_system_prompt is False:
         return Rejection("no_system_prompt_support", f"{candidate} takes no system prompt")
     return None
 
 
 def _structured_output(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
-    if facts.requires_structured_output and not model.capabilities.supports_structured_output:
+    promises = model.capabilities.supports_structured_output
+    if facts.requires_structured_output and promises is False:
         reason = f"{candidate} cannot promise structured output"
         return Rejection("no_structured_output_support", reason)
     return None

@@ -18,8 +18,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from pointsman.kernel.canonical import Form, content_id
+from pointsman.kernel.columns import ascii_lower
 from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, divide
-from pointsman.kernel.text import ascii_lower
 
 MOST_CHARS = 2_048
 """How many characters of a text are looked at: half of them its first, half its last."""
@@ -100,11 +100,6 @@ class Fingerprint(Struct, frozen=True, forbid_unknown_fields=True):
                 force_setattr(self, name, tuple(members[:MOST_MEMBERS]))
         if self.workload_id is not None:
             force_setattr(self, "workload_id", _writable(self.workload_id))
-
-    @property
-    def structural_sig(self) -> str:
-        """The content id of its canonical bytes: equal structures have one name."""
-        return FINGERPRINT_FORM.id(self)
 
 
 FINGERPRINT_FORM = Form(Fingerprint)

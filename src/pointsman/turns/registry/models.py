@@ -14,13 +14,15 @@ from msgspec.structs import replace
 from pointsman.errors import DocumentError, InputError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
+from pointsman.kernel.literal import AtLeastOne, Usd
 from pointsman.kernel.nearest import nearest
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
-from pointsman.kernel.written_numbers import AtLeastOne, Usd
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.turns.registry.prices import Price
-from pointsman.turns.registry.upstream import SPOKEN, read_base_url, read_headers
+from pointsman.turns.registry.catalogue import NOTHING_KNOWN, Capabilities, merge_capabilities
+from pointsman.turns.registry.prices import Price, highest_cost, output_bound
+from pointsman.turns.registry.services import SPOKEN, Kind, WireFormat
+from pointsman.turns.registry.upstream import read_base_url, read_headers
 
 EMBEDDED_MODEL = "embedded:smollm2-135m"
 """The local model that is always there."""
@@ -44,6 +46,12 @@ class SecretRef(Struct, frozen=True, forbid_unknown_fields=True):
     file: str = ""
 
 
+class ProviderKey(SecretRef, frozen=True, forbid_unknown_fields=True):
+    """Where one of a provider's keys is found, and its share of the sessions beside the others."""
+
+    weight: Annotated[int, Meta(ge=1, le=1000)] = 1
+
+
 class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     """One upstream as `models.yaml` names it.
 
@@ -52,31 +60,18 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     streamed chat answer used, also where its caller does not ask, unless `stream_usage: as_asked`.
     """
 
-    kind: Literal["openai", "anthropic", "ollama", "embedded"]
+    kind: Kind
     base_url: str = ""
     path: str = ""
-    speaks: tuple[Literal["chat", "responses", "messages"], ...] = ()
+    speaks: tuple[WireFormat, ...] = ()
     allow_private: bool = False
     stream_usage: Literal["as_asked", "ask"] = "ask"
-    api_key: SecretRef | tuple[SecretRef, ...] | None = None
+    api_key: ProviderKey | tuple[ProviderKey, ...] | None = None
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
     timeout_s: AtLeastOne = 600
     rpm: AtLeastOne | None = None
     tpm: AtLeastOne | None = None
-
-
-class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
-    """The abilities of a model; undeclared ones default as in document 002 §4.4."""
-
-    max_context_tokens: AtLeastOne | None = None
-    max_output_tokens: AtLeastOne | None = None
-    supports_images: bool = False
-    supports_tools: bool = True
-    supports_system_prompt: bool = True
-    supports_structured_output: bool = False
-    supports_streaming: bool = True
-    supports_thinking: bool = False
 
 
 class GivenPrice(Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,8 +122,13 @@ EMBEDDED = GivenModel(
     capabilities=Capabilities(
         max_context_tokens=2048,
         max_output_tokens=1024,
+        supports_images=False,
         supports_tools=False,
+        supports_system_prompt=True,
         supports_structured_output=True,
+        supports_streaming=True,
+        supports_thinking=False,
+        supports_prompt_caching=False,
     ),
     price=GivenPrice(Decimal(0), Decimal(0)),
 )
@@ -153,19 +153,27 @@ def named_models(text: bytes) -> frozenset[str] | None:
 
 
 PriceOf = Callable[[str], Price | None]
-"""Gives the price of a model by its id; None when it is unknown."""
+"""Returns the price of a model by its id; None when it is unknown."""
+
+CapabilitiesOf = Callable[[str], Capabilities]
+"""Returns the known capabilities of a model by its id."""
 
 
-def registry(models: ModelsFile, price_of: PriceOf) -> dict[str, Model]:
-    """Return all models under their ids, the embedded one first, priced by the file or the table.
+def registry(
+    models: ModelsFile,
+    price_of: PriceOf,
+    capabilities_of: CapabilitiesOf = lambda _name: NOTHING_KNOWN,
+) -> dict[str, Model]:
+    """Return all models under their ids, the embedded one first, complete.
 
-    An alias of the file beats the built-in one of the embedded model.
+    What the file says of a model beats the price table and the catalogue, and an alias of the file
+    the built-in one of the embedded model.
     """
     given = {model_id(name): model for name, model in models.models.items()}
     taken = {alias for model in given.values() for alias in model.aliases}
     left = tuple(alias for alias in EMBEDDED.aliases if alias not in taken)
     return {
-        name: _complete(name, model, price_of)
+        name: _complete(model, names_in_tables(name, models), price_of, capabilities_of)
         for name, model in {EMBEDDED_MODEL: replace(EMBEDDED, aliases=left), **given}.items()
     }
 
@@ -188,14 +196,39 @@ def provider_of(model: str) -> str:
     return model.partition(":")[0]
 
 
+def is_local(models: Mapping[str, Model], provider: str) -> bool:
+    """Tell whether all models of a provider are on this host."""
+    places = {each.location for name, each in models.items() if provider_of(name) == provider}
+    return places == {"local"}
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     """Ask whether a close name was meant; empty when none is close."""
     close = nearest(name, [*known])
     return f"did you mean `{close}`?" if close else ""
 
 
-def _complete(name: str, model: GivenModel, price_of: PriceOf) -> Model:
-    price = _given_price(model.price) if model.price else price_of(name)
+def names_in_tables(name: str, models: ModelsFile) -> tuple[str, ...]:
+    """Return the ids a model may have in the price table and the catalogue.
+
+    A provider by another name that is called at its kind's own address is that vendor.
+    """
+    provider = models.providers.get(provider_of(name))
+    if provider is None or provider.base_url:
+        return (name,)
+    return tuple(dict.fromkeys((name, f"{provider.kind}:{name.partition(':')[2]}")))
+
+
+def _complete(
+    model: GivenModel, names: tuple[str, ...], price_of: PriceOf, capabilities_of: CapabilitiesOf
+) -> Model:
+    listed = (price_of(each) for each in names)
+    price = (
+        _given_price(model.price)
+        if model.price
+        else next((each for each in listed if each is not None), None)
+    )
+    known = () if model.location == "local" else map(capabilities_of, names)
     if price is None and model.location == "local":
         # What runs here is paid for already.
         price = Price(MicroUsd(0), MicroUsd(0), MicroUsd(0), MicroUsd(0))
@@ -204,7 +237,7 @@ def _complete(name: str, model: GivenModel, price_of: PriceOf) -> Model:
         tier=model.tier,
         can_delegate=model.can_delegate,
         aliases=model.aliases,
-        capabilities=model.capabilities,
+        capabilities=merge_capabilities((model.capabilities, *known)),
         price=price,
     )
 
@@ -333,3 +366,11 @@ def _secret_problems(models: ModelsFile, document: Document) -> Iterable[Problem
             if bool(key.env) == bool(key.file):
                 message = "a secret is named by either `env` or `file`"
                 yield document.problem(path, Code.INVALID_VALUE, message)
+
+
+def call_estimate(model: Model, input_tokens: int, asked_output: int | None) -> MicroUsd | None:
+    """Return what a call of this model may cost at most; None where its price is unknown."""
+    if model.price is None:
+        return None
+    bound = output_bound(asked_output, model.capabilities.max_output_tokens)
+    return highest_cost(model.price, input_tokens, bound)

@@ -1,6 +1,8 @@
 """What tokens cost: a dated table of prices, and exact arithmetic on them.
 
 What the table does not say is unknown, never free. It is frozen at release time and never fetched.
+What a call may cost at most is estimated here alone: a veto that estimated less than the
+reservation would choose a model that is then refused.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.number import MicroUsd, divide
 
 PER_TOKENS = 1_000_000
+DEFAULT_OUTPUT_TOKENS = 4_096
+"""How long an answer is taken to be where neither the request nor the model bounds it."""
 
 Rate = Annotated[MicroUsd, Meta(ge=0)]
 """Micro-dollars for a million tokens."""
@@ -106,10 +110,18 @@ class PriceTable(Struct, frozen=True):
         exact = self.names.get(f"{provider}:{name}")
         if exact is not None:
             return exact
-        unversioned = _VERSION.sub("", name)
-        undated = _DATE.sub("", unversioned)
-        dated = self.dated_names.get(f"{provider}:{unversioned}")
-        return dated or self.dated_names.get(f"{provider}:{undated}")
+        dated = self.dated_names.get(f"{provider}:{without_version(name)}")
+        return dated or self.dated_names.get(f"{provider}:{without_date(name)}")
+
+
+def without_version(name: str) -> str:
+    """Return the name of a model without the version of its snapshot."""
+    return _VERSION.sub("", name)
+
+
+def without_date(name: str) -> str:
+    """Return the name of a model without the version and date of its snapshot."""
+    return _DATE.sub("", without_version(name))
 
 
 def read_price_table(text: bytes) -> PriceTable:
@@ -165,3 +177,22 @@ def _by_name(
                     f"prices of {sheet.date}: `{provider}:{name}` has two prices"
                 )
     return found
+
+
+def output_bound(asked: int | None, most: int | None) -> int:
+    """Return how long an answer can be: as asked for, as the model can, else a default."""
+    if asked is None or asked <= 0:
+        asked = DEFAULT_OUTPUT_TOKENS
+    return asked if most is None or most <= 0 else min(asked, most)
+
+
+def highest_cost(price: Price, input_tokens: int, output_tokens: int) -> MicroUsd | None:
+    """Return what a call costs at most; None where a price it needs is unknown.
+
+    Input that is written to a cache costs more than plain input, and only the provider knows
+    beforehand how much of it will be.
+    """
+    rate = price.input
+    if rate is not None and price.cache_write is not None:
+        rate = max(rate, price.cache_write)
+    return cost(Price(input=rate, output=price.output), input_tokens, output_tokens)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -39,15 +39,9 @@ _NOT_CONFIGURABLE: Final = frozenset(
         "transfer-encoding",
         "upgrade",
         "x-api-key",
+        "x-goog-api-key",
     }
 )
-
-SPOKEN: Final[Mapping[str, tuple[str, ...]]] = {
-    "openai": ("chat", "responses"),
-    "anthropic": ("messages",),
-    "ollama": ("chat",),
-}
-"""The wire formats that each kind of provider can speak."""
 
 
 class UpstreamOrigin(Struct, frozen=True):
@@ -89,10 +83,86 @@ def read_base_url(text: str) -> tuple[UpstreamOrigin, str]:
         raise _refusal("holds `?` or `#`: write `query:` instead")
     if not (_HOST.fullmatch(host) or literal_address(host)) or port == 0:
         raise _refusal("names no host: letters, digits, `-` and `.`, in ascii")
+    if is_service(host):
+        raise _refusal("is a link-local address or a metadata service: no model answers there")
     if not _PATH.fullmatch(parts.path):
         raise _refusal("has a path with characters that an address cannot hold")
     origin = UpstreamOrigin(parts.scheme == "https", host, port or _PORTS[parts.scheme])
     return origin, parts.path.rstrip("/")
+
+
+_NAT64: Final = ip_network("64:ff9b::/96")
+_COMPATIBLE: Final = ip_network("::/96")
+_ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
+_SERVICES: Final = frozenset(
+    {
+        ip_address("168.63.129.16"),  # Azure's wire server stands in a public range
+        ip_address("192.0.0.192"),  # Oracle's metadata; older Pythons call it public
+        ip_address("100.100.100.200"),  # Alibaba's
+        ip_address("fd00:ec2::254"),  # Amazon's
+    }
+)
+_SERVICE_NAMES: Final = frozenset(
+    {
+        "metadata",
+        "metadata.goog",
+        "metadata.google.internal",
+        "instance-data",
+        "instance-data.ec2.internal",
+    }
+)
+
+
+def is_service(host: str) -> bool:
+    """Tell whether a host is a link-local address or a machine's metadata service.
+
+    An address counts however it is spelled: whole or by parts, decimal, octal or hexadecimal, and
+    carried in an IPv6 address. A name counts only if it is a service's own.
+    """
+    bare = host.rstrip(".").lower()
+    address = literal_address(bare) or _spelled_address(bare)
+    if address is None:
+        return bare in _SERVICE_NAMES
+    return any(each.is_link_local or each in _SERVICES for each in carried_addresses(address))
+
+
+def carried_addresses(
+    address: IPv4Address | IPv6Address,
+) -> tuple[IPv4Address | IPv6Address, ...]:
+    """Return an address and those that it carries: mapped, translated or tunnelled."""
+    if isinstance(address, IPv4Address):
+        return (address,)
+    if address.ipv4_mapped is not None:
+        return (address.ipv4_mapped,)
+    low = IPv4Address(int(address) & 0xFFFFFFFF)
+    # A translated address is as public as the address it carries.
+    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+        return (low,)
+    found = [address.sixtofour, *(address.teredo or ())]
+    if int(address) >> 32 & 0xFFFFFFFF in _ISATAP:
+        found.append(low)
+    return (address, *(each for each in found if each is not None))
+
+
+def _spelled_address(host: str) -> IPv4Address | None:
+    """Return the address that a system's resolver reads in numbers; None in a name."""
+    parts = [_number(part) for part in host.split(".")]
+    if len(parts) > 4 or None in parts:
+        return None
+    *heads, last = (part or 0 for part in parts)
+    if any(head > 255 for head in heads) or last >= 256 ** (4 - len(heads)):
+        return None
+    value = sum(head << 8 * (3 - place) for place, head in enumerate(heads)) + last
+    return IPv4Address(value)
+
+
+def _number(text: str) -> int | None:
+    try:
+        if text.startswith("0x"):
+            return int(text[2:] or "0", 16)
+        return int(text, 8 if text.startswith("0") else 10)
+    except ValueError:
+        return None
 
 
 def _refusal(why: str) -> InputError:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pointsman.kernel.text import ascii_lower
+from pointsman.kernel.columns import ascii_lower
 from pointsman.turns.rules.condition import Condition, TimeWindow
 
 Parts = frozenset[Condition]

@@ -9,15 +9,14 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from pointsman.kernel.codes import Meaning
 from pointsman.kernel.document import quote
-from pointsman.kernel.meaning import Meaning
 from pointsman.kernel.number import microusd_text
 from pointsman.turns.chain.validation import Rejection, rejection
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.policy import RoutingRule, TurnPolicy
 from pointsman.turns.registry.models import TIERS, Model
-from pointsman.turns.rules.ascii_classes import ascii_only
 from pointsman.turns.rules.condition import Condition, TimeWindow
 from pointsman.turns.rules.implication import (
     Parts,
@@ -27,6 +26,7 @@ from pointsman.turns.rules.implication import (
     parts,
     search_keys,
 )
+from pointsman.turns.rules.text_patterns import ascii_only
 from pointsman.turns.trace import Slot
 
 MOST_COMPARED = 256
@@ -188,7 +188,7 @@ def _unfit(
     model: Model, rule: RoutingRule, asked: Parts, workspace: str | None
 ) -> Iterator[Finding]:  # fmt: skip
     can = model.capabilities
-    if Condition(has_images=True) in asked and not can.supports_images:
+    if Condition(has_images=True) in asked and can.supports_images is False:
         message = f"`{rule.name}` is for images, which {rule.use} cannot see: always rejected"
         yield Finding(Concern.UNFIT, message, workspace, rule.name)
     least = max((part.estimated_input_tokens_gt or 0 for part in asked), default=0)

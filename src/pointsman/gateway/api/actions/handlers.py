@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from pointsman.agents.actions.payload import read_recorded_payload
+from pointsman.agents.rules.actions import read_recorded_payload
 from pointsman.approvals.view import action_value, to_proposal
 from pointsman.errors import InputError
 from pointsman.gateway.api.actions.shapes import ActionBody, NoteBody, SettleBody, VoteBody

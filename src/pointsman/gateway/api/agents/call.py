@@ -28,6 +28,7 @@ from pointsman.errors import (
 )
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.access import access_of, admit, credential_of
+from pointsman.gateway.serving.addresses import public_words
 from pointsman.gateway.serving.http import (
     JSON,
     NO_STORE,
@@ -62,6 +63,9 @@ _INFORMING: Final = frozenset({"ROUTER_NO_MATCH"})
 class AgentCall:
     """A call that may be made; `access` says whether its answer is redacted."""
 
+    tenant = ""
+    """The tenant whose key asks; empty without one."""
+
     def __init__(
         self, request: ApiRequest, who: tuple[Actor, Access], trace_id: str, body: Document
     ) -> None:
@@ -74,7 +78,7 @@ class AgentCall:
     def hand_on(self) -> Caller:
         """Return the caller for a service that records the call's entry itself, however it ends."""
         self.is_handed_on = True
-        return Caller(self.by, self.trace_id)
+        return Caller(self.by, self.trace_id, tenant=self.tenant)
 
     @property
     def is_full(self) -> bool:
@@ -140,6 +144,7 @@ class AgentCalls:
             body = _body(asked)
             trace_id = _body_trace(body) or trace_id
             call = AgentCall(request, (by, access), trace_id, body)
+            call.tenant = self._tenant(by)
             told = work(call)
         except PointsmanError as error:
             told = self._refuse(error, trace_id)
@@ -171,6 +176,10 @@ class AgentCalls:
         known = self._parts.keyring.keys(self._parts.pointsman.clock.now()).known.get(name)
         return _UNNAMED if known is None else actor_of(known.principal)
 
+    def _tenant(self, by: Actor) -> str:
+        known = self._parts.keyring.keys(self._parts.pointsman.clock.now()).known.get(by.id)
+        return "" if known is None else known.principal.tenant
+
     def _refuse(self, error: PointsmanError, trace_id: str) -> CallAnswer:
         now = instant_text(self._parts.pointsman.clock.now())
         return CallAnswer(refusal_value(error, trace_id, now), "", error.http_status, error.code)
@@ -180,7 +189,7 @@ class AgentCalls:
         pointsman = self._parts.pointsman
         ref = told.subject if len(told.subject) <= MAX_NAME else ""
         names = Names(pointsman.ids.new_id(), ref, pointsman.clock.now())
-        pointsman.desk.recorder().append(call_draft(names, told)).result()
+        pointsman.decision_recorder.recorder().record(call_draft(names, told))
 
 
 def refusal_value(error: PointsmanError, trace_id: str, timestamp: str) -> dict[str, object]:
@@ -189,12 +198,13 @@ def refusal_value(error: PointsmanError, trace_id: str, timestamp: str) -> dict[
     if error.code in _INFORMING:
         severity = "info"
     reason = error.reason if isinstance(error, ActionRefused) else ""
-    told = (reason, error.where, error.message, error.hint)
+    message, where, hint = public_words(error)
+    told = (reason, where, message, hint)
     return {
         "error_code": error.code,
         "status": error.http_status,
         "severity": severity,
-        "user_message": USER_MESSAGES.get(error.code, error.message),
+        "user_message": USER_MESSAGES.get(error.code, message),
         "developer_message": ": ".join(each for each in told if each),
         "meta": {"trace_id": trace_id, "timestamp": timestamp},
     }

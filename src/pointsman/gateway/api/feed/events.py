@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from pointsman.audit.recorded_turns import TURN
-from pointsman.calls.services import END_FORM
+from pointsman.calls.call_end import END_FORM
 from pointsman.errors import ReplayError
 from pointsman.gateway.serving.feed import sse
 from pointsman.kernel.entry import Entry
@@ -19,9 +20,9 @@ from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM, read_record
 from pointsman.learning.feedback import FEEDBACK, FEEDBACK_FORM
 from pointsman.placement.trace import OUTCOME_FORM as PLACEMENT_FORM
 from pointsman.recording.decision_recorder import POLICY_INVALID, POLICY_REFUSED, REFUSED_FORM
+from pointsman.recording.health import RECOVERED, RECOVERED_FORM, UNAVAILABLE, UNAVAILABLE_FORM
 from pointsman.recording.pins import PINNED, PINNING_FORM, UNPINNED
 from pointsman.recording.taints import CLEARED, TAINT_FORM, TAINTED
-from pointsman.recording.transitions import RECOVERED, RECOVERED_FORM, UNAVAILABLE, UNAVAILABLE_FORM
 from pointsman.storage.policies.publications import Published
 from pointsman.turns.trace import OUTCOME_FORM as TURN_FORM
 from pointsman.turns.trace import TRACE_FORM
@@ -173,3 +174,44 @@ _EVENTS: Final[Mapping[str, tuple[str, Callable[[Entry], Told]]]] = {
 }
 
 EVENT_NAMES: Final = (*(name for name, _ in _EVENTS.values()), POLICY_PUBLISHED)
+
+MOST_OWNED: Final = 65_536
+"""So many decisions are remembered with their tenants, for the calls that act on them: what a
+gateway decides in minutes. A call that ends later is told to those alone who may see all."""
+
+_OF_ALL: Final = frozenset({UNAVAILABLE, RECOVERED, POLICY_INVALID, POLICY_REFUSED})
+
+
+class EventOwners:
+    """Names the tenant of each entry, so that a reader is told its own; in one thread."""
+
+    def __init__(self, session_tenant: Callable[[str], str]) -> None:
+        self._session_tenant = session_tenant
+        self._decided: dict[str, str] = {}
+
+    def __call__(self, entry: Entry) -> str | None:
+        """Return the tenant an entry is about, empty for none; None where it concerns all."""
+        if entry.kind in _OF_ALL:
+            return None
+        if entry.kind.startswith(DECISION):
+            return self._decide(entry)
+        if entry.kind in {OUTCOME, FEEDBACK}:
+            return self._decided.get(entry.ref, "")
+        try:
+            pinned = entry.kind in {PINNED, UNPINNED}
+            name = PINNING_FORM.decode(entry.payload).session_id if pinned else entry.ref
+        except ReplayError:
+            return ""
+        return self._session_tenant(name)
+
+    def _decide(self, entry: Entry) -> str:
+        try:
+            tenant = read_recorded(entry.payload)[2].tenant or ""
+        except (ReplayError, msgspec.MsgspecError, ValueError):
+            return ""
+        if len(self._decided) > MOST_OWNED:
+            for name in [*islice(self._decided, MOST_OWNED // 2)]:
+                del self._decided[name]
+        # Its calls name the decision, feedback names the turn.
+        self._decided[entry.id] = self._decided[entry.ref] = tenant
+        return tenant

@@ -6,11 +6,12 @@ import asyncio
 from typing import Final
 
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.serving.http import EVENTS, NO_STORE, AnswerWriter, Receive, Send
+from pointsman.gateway.serving.http import EVENTS, NO_STORE, Answer, AnswerWriter, Receive, Send
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.endpoints import DisconnectWatch
 
 HEARTBEAT_S: Final = 15.0
+_HEAD: Final = (EVENTS, NO_STORE, (b"x-accel-buffering", b"no"))
 _BEAT: Final = b": beat\n\n"
 
 
@@ -21,17 +22,19 @@ class FeedApi:
         self._parts = parts
         self._heartbeat_s = heartbeat_s
 
-    async def follow(self, _request: ApiRequest) -> AnswerWriter:
+    async def follow(self, request: ApiRequest) -> AnswerWriter | Answer:
         """Send recorded events until the reader leaves or the gateway stops."""
-        return AnswerWriter(self._stream)
+        if request.asked.method == "HEAD":
+            return Answer(b"", _HEAD)
+        reach = request.caller.reach
+        return AnswerWriter(lambda receive, send: self._stream(receive, send, reach))
 
-    async def _stream(self, receive: Receive, send: Send) -> None:
+    async def _stream(self, receive: Receive, send: Send, reach: str | None) -> None:
         feed = self._parts.feed
-        reader = feed.join()
+        reader = feed.join(reach)
         watch = DisconnectWatch(receive)
         try:
-            head = [EVENTS, NO_STORE, (b"x-accel-buffering", b"no")]
-            await send.begin(200, head, b"retry: 2000\n: follows\n\n")
+            await send.begin(200, _HEAD, b"retry: 2000\n: follows\n\n")
             while not reader.has_ended:
                 await send.more(await reader.next(self._heartbeat_s) or _BEAT)
             send.end()

@@ -105,7 +105,7 @@ class JobApi:
     def run_job(self, call: AgentCall) -> CallAnswer:
         """Run a job; one that was cut short on the same facts is gone on with."""
         request = replace(read_job_request(call.body), trace_id=call.trace_id)
-        result = self._jobs.run(request, Caller(call.by, call.trace_id))
+        result = self._jobs.run(request, Caller(call.by, call.trace_id, tenant=call.tenant))
         # A job leaves entries of its own with the trace, from its start to its end.
         call.hand_on()
         value = _value(call, result)

@@ -9,15 +9,22 @@ from msgspec import Meta, Struct
 
 from pointsman.access.caps import Limit, Per
 from pointsman.access.keyring import KeptKey
-from pointsman.access.keys import ENTROPY_BYTES, Key, KeyPrivacy, key_token
+from pointsman.access.keys import (
+    ENTROPY_BYTES,
+    TENANT_PATTERN,
+    Key,
+    KeyPrivacy,
+    key_token,
+)
 from pointsman.access.roles import Role, Scope, scopes_of
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import instant_text, read_instant
+from pointsman.kernel.literal import Usd
 from pointsman.kernel.number import microusd
-from pointsman.kernel.written_numbers import Usd
+from pointsman.storage.policies.settings import NO_TERMS, RateTerms
 
 
 class GivenBudget(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +45,8 @@ class GivenKey(Struct, frozen=True, forbid_unknown_fields=True):
     privacy: KeyPrivacy = "auto"
     workspace: str = ""
     expires_at: str | None = None
+    tenant: Annotated[str, Meta(pattern=TENANT_PATTERN)] = ""
+    limits: RateTerms = NO_TERMS
 
 
 class KeyRow(Struct, frozen=True):
@@ -53,6 +62,8 @@ class KeyRow(Struct, frozen=True):
     created_at: InstantText
     expires_at: InstantText | None
     revoked_at: InstantText | None
+    tenant: str
+    limits: RateTerms
 
 
 class KeysAnswer(Struct, frozen=True):
@@ -97,6 +108,8 @@ class KeyApi:
             privacy=given.privacy,
             workspace=given.workspace,
             expires_at=None if given.expires_at is None else read_instant(given.expires_at),
+            tenant=given.tenant,
+            limits=given.limits,
         )
         await in_thread(lambda: self._parts.keyring.create(key, token))
         self._tell_replicas()
@@ -128,4 +141,6 @@ def _key_row(kept: KeptKey) -> KeyRow:
         created_at=instant_text(key.created_at),
         expires_at=None if key.expires_at is None else instant_text(key.expires_at),
         revoked_at=None if kept.revoked_at is None else instant_text(kept.revoked_at),
+        tenant=key.tenant or key.id,
+        limits=key.limits,
     )

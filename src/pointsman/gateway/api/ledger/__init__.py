@@ -88,6 +88,21 @@ ROUTES: Final = (
     ),
     *declare(
         "ledger",
+        "erasure.ErasureApi",
+        Route(
+            "POST",
+            "/api/erase",
+            "admin",
+            ADMINS,
+            "erase text of a turn, session, key or tenant, or all before an instant",
+            handler="erase",
+            answer="pointsman.operations.erasure.erase.ErasureReport",
+            body="EraseBody",
+        ),
+        types="erasure",
+    ),
+    *declare(
+        "ledger",
         "chains.LedgerApi",
         Route(
             "GET",

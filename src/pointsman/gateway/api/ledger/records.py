@@ -29,9 +29,9 @@ from pointsman.gateway.serving.http import EVENTS, NO_STORE, AnswerWriter, Asked
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
 from pointsman.kernel.record import DECISION, Room, read_recorded
-from pointsman.storage.place import Where
+from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
-from pointsman.storage.stores.entries import LedgerReader, Stored
+from pointsman.storage.stores.entries import Stored
 
 BUNDLE: Final = "pointsman-ledger.jsonl"
 _LINKED: Final = {"turn": ("turn", "turn.fallback")}
@@ -48,10 +48,10 @@ class RecordApi:
         """List the latest decisions of any room."""
         kinds, most = _kinds(request), request.limit()
         since, before = request.instant("since", EPOCH), request.instant("before", LATEST)
-        database = self._parts.pointsman.home.database
+        home = self._parts.pointsman.home.seen_by(request.caller.reach)
 
         def read_rows() -> list[DecisionRow]:
-            return [_row(each) for each in _latest(database, kinds, before, most)]
+            return [_row(each) for each in _latest(home, kinds, before, most)]
 
         rows = await in_thread(read_rows)
         earliest = instant_text(since)
@@ -60,19 +60,23 @@ class RecordApi:
     async def show_egress(self, request: ApiRequest) -> object:
         """Tell what left this machine since an instant."""
         pointsman, since = self._parts.pointsman, request.instant("since", EPOCH)
-        report = await in_thread(lambda: pointsman.egress(since))
+        reach = request.caller.reach
+        report = await in_thread(lambda: pointsman.egress(since, reach))
         return egress_value(report)
 
     async def backtest(self, request: ApiRequest) -> object:
         """Decide the recorded turns again under another policy."""
         given = request.body_as(BacktestBody)
         since = EPOCH if given.since is None else read_instant(given.since)
+        reach = request.caller.reach
         pointsman = self._parts.pointsman
         models = None if given.models is None else (_bytes(given.models), "models.yaml")
         policy = pointsman.candidate_policy((_bytes(given.policy), "routing.yaml"), models)
 
         def run(progress: Progress | None) -> object:
-            made = pointsman.backtest(policy, since, previews=given.previews, progress=progress)
+            made = pointsman.backtest(
+                policy, since, previews=given.previews, progress=progress, tenant=reach
+            )
             return backtest_value(made)
 
         if wants_events(request.asked):
@@ -93,7 +97,8 @@ class RecordApi:
     async def replay_all(self, request: ApiRequest) -> object:
         """Re-run recorded decisions."""
         pointsman, since = self._parts.pointsman, request.instant("since", EPOCH)
-        return await in_thread(lambda: pointsman.replay_all(since))
+        reach = request.caller.reach
+        return await in_thread(lambda: pointsman.replay_all(since, tenant=reach))
 
     async def verify(self, _request: ApiRequest) -> VerifyAnswer:
         """Check the whole ledger."""
@@ -110,11 +115,11 @@ def _kinds(request: ApiRequest) -> list[str]:
     return [DECISION + kind for each in named for kind in _LINKED.get(each, (each,))]
 
 
-def _latest(database: Where, kinds: list[str], before: Instant, most: int) -> list[Stored]:
+def _latest(home: Home, kinds: list[str], before: Instant, most: int) -> list[Stored]:
     """Return the newest entries of several kinds; each kind is read by its index."""
-    if not database.exists():
+    if not home.database.exists():
         return []
-    with told_errors(database), closing(LedgerReader(database)) as ledger:
+    with told_errors(home.database), closing(home.reader()) as ledger:
         rows = [each for kind in kinds for each in ledger.recent(kind, before, most)]
     rows.sort(key=lambda each: (each.entry.at, each.chain, each.entry.seq), reverse=True)
     return rows[:most]

@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pointsman.access.actors import actor_of
 from pointsman.access.keys import Principal
-from pointsman.access.roles import SCOPES, RouteKey, Scope
+from pointsman.access.roles import RouteKey, Scope
 from pointsman.conversations.services import ConversationServices, OpenHome
-from pointsman.errors import NotPermitted, PermissionDenied
+from pointsman.errors import PermissionDenied
 from pointsman.gateway.api.agents.call import LOCAL
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.serving.access import caller_of, check_reader
+from pointsman.gateway.serving.access import caller_of, check_reader, find_caller
 from pointsman.gateway.serving.http import AnswerWriter, Asked, Headers, Receive, Send, in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.incoming import privacy_of
 from pointsman.mcp.sdk import check_sdk
-from pointsman.mcp.service import Service
-from pointsman.mcp.visitor import Admitted
+from pointsman.mcp.visitor import Admitted, Service
 from pointsman.storage.stores.conversations import CONVERSATIONS, ConversationStore
 
 if TYPE_CHECKING:
@@ -45,17 +44,7 @@ class KeyedVisitor:
 
     def check_known(self) -> None:
         """Raise unless they may do anything here at all, and say so in headers that can be read."""
-        refused: NotPermitted | None = None
-        for scope in SCOPES:
-            try:
-                caller = self._caller(scope)
-            except NotPermitted as error:
-                refused = error
-            else:
-                privacy_of(self._asked, caller)
-                return
-        if refused is not None:
-            raise refused
+        privacy_of(self._asked, find_caller(self._parts, self._asked))
 
     def admit(self, key: RouteKey) -> Admitted:
         """Admit the caller by the scope and roles of the route that does the same over HTTP."""
@@ -114,10 +103,10 @@ class McpEndpoint:
             StreamableHTTPSessionManager,
         )
 
-        from pointsman.mcp.server import McpServer  # noqa: PLC0415 - imports the SDK
+        from pointsman.mcp.server import ToolServer  # noqa: PLC0415 - imports the SDK
 
         service = Service(self._parts.pointsman, self._open_conversations)
-        made = McpServer(service, _visitor_of)
+        made = ToolServer(service, _visitor_of)
         most = self._parts.settings.server.max_body_bytes
         return StreamableHTTPSessionManager(made.server, stateless=True, max_request_body_size=most)
 
@@ -131,7 +120,7 @@ class McpEndpoint:
             ground = OpenHome(
                 own.home,
                 own.files,
-                own.desk,
+                own.decision_recorder,
                 own.gathering,
                 own.clock,
                 own.ids,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pointsman.access.keys import Principal
 from pointsman.errors import NotFound
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.providers.dialects.look import look
 from pointsman.signals.tokens import count_tokens
+from pointsman.turns.registry.models import Model, provider_of
 
 
 class ModelApi:
@@ -33,16 +36,22 @@ class ModelApi:
         names = [
             name for name in known if caller.allowed_models is None or name in caller.allowed_models
         ]
-        return [
-            {"id": name, "object": "model", "created": 0, "owned_by": owner}
-            for name, owner in (("auto", "pointsman"), *((each, _owner(each)) for each in names))
-        ]
+        auto: dict[str, object] = {**_CARD, "id": "auto", "owned_by": "pointsman"}
+        return [auto, *(_model_card(name, known[name]) for name in names)]
 
     async def count_tokens(self, request: ApiRequest) -> object:
         """Count the tokens of a request in Anthropic's shape; an estimate, as everywhere here."""
-        seen = look("messages", request.asked.body)
-        return {"input_tokens": count_tokens(seen.all_text())}
+        seen = look("messages", request.asked.body, self._parts.memos)
+        return {"input_tokens": seen.tokens(count_tokens)}
 
 
-def _owner(name: str) -> str:
-    return name.partition(":")[0]
+_CARD: Final = {"object": "model", "created": 0}
+
+
+def _model_card(name: str, model: Model) -> dict[str, object]:
+    limits = {
+        "context_length": model.capabilities.max_context_tokens,
+        "max_output_tokens": model.capabilities.max_output_tokens,
+    }
+    known = {key: value for key, value in limits.items() if value is not None}
+    return {**_CARD, "id": name, "owned_by": provider_of(name), **known}

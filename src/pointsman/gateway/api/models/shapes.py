@@ -1,13 +1,13 @@
-"""The vendors' bodies as far as the schema tells them: what must be there, and nothing refused.
+"""The vendors' bodies as far as the schema tells them: the required fields, and nothing refused.
 
-The vendors' own documents say the rest; what is not named here passes through.
+The vendors' own documents say the rest; other fields pass through.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 Name = Annotated[str, Meta(max_length=200, description="`auto`, a model's id, or an alias")]
 Tokens = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -145,12 +145,14 @@ class CompletionsAnswer(Struct, frozen=True):
 
 
 class ModelCard(Struct, frozen=True):
-    """A model that may be named."""
+    """A model that may be named; its limits where they are known."""
 
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
+    context_length: int | UnsetType = UNSET
+    max_output_tokens: int | UnsetType = UNSET
 
 
 class ModelsAnswer(Struct, frozen=True):

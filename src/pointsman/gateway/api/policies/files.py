@@ -6,13 +6,12 @@ from typing import Final
 
 from pointsman.errors import NotFound
 from pointsman.gateway.api.policies.shapes import PolicyAnswer, PolicyWritten
-from pointsman.gateway.api.policies.writing import write_policy
+from pointsman.gateway.api.policies.writing import check_models, write_policy
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.services import GatewayServices, check_own_files
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.policies.policies import read_table
 from pointsman.turns.policy import read_policy
-from pointsman.turns.registry.models import read_models
 
 POLICIES: Final = ("models.yaml", "routing.yaml", "placement.yaml")
 
@@ -56,12 +55,12 @@ class PolicyFileApi:
         """Raise with all that is wrong with a candidate."""
         files = self._parts.pointsman.files
         if name == "models.yaml":
-            read_models(text, name)
+            check_models(self._parts, text)
         elif name == "placement.yaml":
-            known = files.known(files.in_force().models)
+            known = files.known_models(files.in_force().models)
             read_table(text, name, [each.name for each in KINDS], known)
         else:
-            read_policy(text, name, files.known(files.in_force().models), "/")
+            read_policy(text, name, files.known_models(files.in_force().models), "/")
 
 
 def policy_name(request: ApiRequest) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from pointsman.access.keys import Principal
 from pointsman.errors import DocumentError, Problem
 from pointsman.gateway.api.policies.files import policy_name
 from pointsman.gateway.api.policies.shapes import (
@@ -23,6 +24,7 @@ from pointsman.gateway.api.policies.shapes import (
     RuleScope,
     TryBody,
 )
+from pointsman.gateway.api.policies.writing import check_models
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
@@ -38,7 +40,7 @@ from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.explain import to_json
 from pointsman.turns.facts import FACTS_FORM, GivenFacts, TurnFacts
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy, model_names, read_policy, turn_policy
-from pointsman.turns.registry.models import read_models, registry
+from pointsman.turns.registry.models import read_models
 from pointsman.turns.rules.review import (
     Finding,
     Scoped,
@@ -63,11 +65,11 @@ class PolicyApi:
     async def list_rules(self, request: ApiRequest) -> RulesAnswer:
         """Tell the rules in force, in order, and how often each chose."""
         caller = request.caller
-        return await in_thread(lambda: self._rules(is_writable=caller.is_admin))
+        return await in_thread(lambda: self._rules(caller))
 
-    def _rules(self, *, is_writable: bool) -> RulesAnswer:
+    def _rules(self, caller: Principal) -> RulesAnswer:
         index, behind = self._catalog.look()
-        hits = {each.rule: each for each in index.rule_hits()}
+        hits = {each.rule: each for each in index.rule_hits(caller.reach)}
         in_force = self._parts.pointsman.in_force()
         policy = in_force.ready.policy
         findings = review(policy)
@@ -77,7 +79,7 @@ class PolicyApi:
             warnings=findings,
             privacy=local_proof(policy),
             problems=tuple(str(each) for each in in_force.problems),
-            is_writable=is_writable,
+            is_writable=caller.is_admin,
             behind=behind,
         )
 
@@ -112,7 +114,7 @@ class PolicyApi:
         if name == _ROUTING:
             return pointsman.candidate_policy((text, name))
         if name == _MODELS:
-            known = registry(read_models(text, name), pointsman.files.prices.price)
+            known = pointsman.files.known_models(check_models(self._parts, text))
             routing = pointsman.files.text(_ROUTING) or b"schema_version: 1\n"
             user_home = str(Path.home())
             return turn_policy(read_policy(routing, _ROUTING, known, user_home), known, user_home)
@@ -164,7 +166,7 @@ class PolicyApi:
             file = read_models(models, _MODELS) if models else in_force.models
             names = configured_models(file, ready.models, pointsman.home.path)
             given = replace(given, configured=names)
-        return exact_facts(given, ready, pointsman.files.prices.id)
+        return exact_facts(given, ready, pointsman.files)
 
 
 def _bytes(text: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -14,6 +15,10 @@ from pointsman.gateway.serving.services import GatewayServices, check_own_files
 from pointsman.storage.files import replace_file
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.policies import InForce
+from pointsman.storage.policies.secrets import check_given_secrets
+from pointsman.turns.registry.models import ModelsFile, read_models
+
+_MODELS: Final = "models.yaml"
 
 
 async def write_policy(
@@ -37,6 +42,18 @@ async def write_policy(
     await in_thread(lambda: pointsman.publish(given, _author(caller)))
     if parts.sharing is not None:
         parts.sharing.announce_change()
+
+
+def check_models(parts: GatewayServices, text: bytes) -> ModelsFile:
+    """Read a `models.yaml` given over HTTP, or raise with all that is wrong with it.
+
+    Who may set a policy is no owner of the machine: secrets are named by an allow-list.
+    """
+    given, pointsman = read_models(text, _MODELS), parts.pointsman
+    allowed = pointsman.files.settings().value.secrets
+    may = (allowed, pointsman.home.path)
+    check_given_secrets(text, _MODELS, given, pointsman.files.in_force().models, may)
+    return given
 
 
 def follow_policy(parts: GatewayServices) -> None:
@@ -68,7 +85,7 @@ class _PublicationListener:
         # A ledger that takes nothing now is told elsewhere, and must not keep a policy from its
         # place.
         with suppress(LedgerError):
-            parts.pointsman.desk.tell_invalid(in_force)
+            parts.pointsman.decision_recorder.tell_invalid(in_force)
 
     def _tell_live(self) -> None:
         """Tell of a publication once, when it is in force here."""

@@ -2,19 +2,89 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from pointsman.gateway.api.budgets.handlers import budget_rows
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.shapes import LedgerState
-from pointsman.gateway.api.status.gauges import gauge_lines
+from pointsman.gateway.serving.addresses import hide_addresses
 from pointsman.gateway.serving.http import JSON, NO_STORE, Answer, JsonAnswer
 from pointsman.gateway.serving.services import GatewayServices, SharedReport
+from pointsman.gateway.telemetry.metrics import Labels, label_text
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.version import VERSION
+
+HEALTHY, PARTLY_OUT, OUT = 0, 1, 2
+
+Value = tuple[Labels, str]
+
+GAUGES: Final = {
+    "pointsman_requests_in_flight": "requests being served now",
+    "pointsman_provider_state": "0 healthy, 1 some of its models are out, 2 out",
+    "pointsman_provider_requests_left": "requests that a provider's rpm limit leaves now",
+    "pointsman_provider_tokens_left": "tokens that a provider's tpm limit leaves now",
+    "pointsman_budget_remaining_usd": "what a budget has left, in dollars",
+    "pointsman_feed_readers": "clients that follow the live feed",
+    "pointsman_ledger_writable": "whether entries are taken",
+}
+
+
+def gauge_lines(parts: GatewayServices, reach: str | None) -> Iterator[str]:
+    """Write every gauge in the format that Prometheus reads."""
+    found = _values(parts, reach)
+    for name, told in GAUGES.items():
+        yield f"# HELP {name} {told}"
+        yield f"# TYPE {name} gauge"
+        for labels, value in found[name]:
+            yield f"{name}{label_text(labels)} {value}"
+
+
+def _values(parts: GatewayServices, reach: str | None) -> dict[str, list[Value]]:
+    rates = parts.health.rates.rows()
+    is_writable = parts.pointsman.decision_recorder.recorder().health.is_writable
+    return {
+        "pointsman_requests_in_flight": [((), str(parts.metrics.in_flight))],
+        "pointsman_provider_state": [
+            (_provider(name), str(state)) for name, state in provider_states(parts).items()
+        ],
+        "pointsman_provider_requests_left": [
+            (_provider(each.provider), str(each.requests_left))
+            for each in rates
+            if each.requests_left is not None
+        ],
+        "pointsman_provider_tokens_left": [
+            (_provider(each.provider), str(each.tokens_left))
+            for each in rates
+            if each.tokens_left is not None
+        ],
+        "pointsman_budget_remaining_usd": [
+            ((("budget", each.name), ("key", each.key_id or "")), each.left_usd)
+            for each in budget_rows(parts, reach)
+            if each.left_usd is not None
+        ],
+        "pointsman_feed_readers": [((), str(parts.feed.readers))],
+        "pointsman_ledger_writable": [((), str(int(is_writable)))],
+    }
+
+
+def _provider(name: str) -> Labels:
+    return (("provider", name),)
+
+
+def provider_states(parts: GatewayServices) -> dict[str, int]:
+    """Return the state of each provider as LiteLLM counts it: 0, 1 or 2."""
+    states: dict[str, int] = {}
+    for report in parts.health.reports(parts.pointsman.in_force().ready.models):
+        state = HEALTHY
+        if report.clears_at is not None:
+            state = OUT if report.model is None else PARTLY_OUT
+        states[report.provider] = max(states.get(report.provider, HEALTHY), state)
+    return states
 
 
 class OpenApiAnswer(Struct, frozen=True):
@@ -75,21 +145,22 @@ class StatusApi:
         Ready means: the ledger takes entries, and the gateway was not told to stop.
         """
         parts, pointsman = self._parts, self._parts.pointsman
-        ledger = pointsman.desk.recorder().health
+        ledger = pointsman.decision_recorder.recorder().health
         in_force = pointsman.in_force()
         is_ready = ledger.is_writable and not parts.stopping
         value = ReadinessAnswer(
             "ok" if is_ready else "draining" if parts.stopping else "unavailable",
-            LedgerState(ledger.is_writable, ledger.cause),
+            LedgerState(ledger.is_writable, hide_addresses(ledger.cause)),
             tuple(str(each) for each in in_force.problems),
             _policy_state(pointsman.files, in_force),
             UNSET if parts.sharing is None else parts.sharing.report(),
         )
         return JsonAnswer(value, 200 if is_ready else 503)
 
-    async def write_metrics(self, _request: ApiRequest) -> object:
-        """Write the counts for Prometheus."""
-        text = self._parts.metrics.text() + "\n".join([*gauge_lines(self._parts), ""])
+    async def write_metrics(self, request: ApiRequest) -> object:
+        """Write the counts for Prometheus; of keys, those that the caller may see."""
+        gauges = gauge_lines(self._parts, request.caller.reach)
+        text = self._parts.metrics.text() + "\n".join([*gauges, ""])
         media = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
         return Answer(text.encode(), [media, NO_STORE])
 
@@ -113,5 +184,5 @@ def _policy_state(files: PolicyFiles, in_force: InForce) -> PolicyState:
         in_force.placement_id,
         origin.number,
         origin.publication_id,
-        trouble or origin.notice,
+        hide_addresses(trouble) or origin.notice,
     )

@@ -25,8 +25,9 @@ _ERRORS: Final[Mapping[ErrorShape, type]] = {
     "anthropic": vendor_shapes.AnthropicErrorAnswer,
     "rpc": RpcRefusal,
 }
-EVERYWHERE: Final = (400, 403, 408, 413, 421)
-"""What any request can be refused with: its form, its origin, its time, its size, its host."""
+EVERYWHERE: Final = (400, 403, 408, 413, 417, 421, 503)
+"""Any request can be refused for its form, its origin, its time, its size, its expectation or its
+host, and for the memory that callers without a key share."""
 
 PUBLISHED_NAMES: Final[Mapping[str, str]] = {
     "ActionWishBody": "GivenAction",

@@ -6,6 +6,7 @@ from contextlib import closing
 
 from msgspec import UNSET
 
+from pointsman.access.keys import Principal
 from pointsman.errors import InputError, NotFound
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.turns.shapes import FeedbackBody
@@ -32,11 +33,13 @@ class FeedbackApi:
         caller = request.caller
         given = request.body_as(FeedbackBody)
         score = _score(given)
-        return await in_thread(lambda: self._record(given, score, caller.key_id))
+        return await in_thread(lambda: self._record(given, score, caller))
 
-    def _record(self, given: FeedbackBody, score: Billionths, key_id: str) -> dict[str, object]:
+    def _record(
+        self, given: FeedbackBody, score: Billionths, caller: Principal
+    ) -> dict[str, object]:
         pointsman = self._parts.pointsman
-        shown = pointsman.shown(given.turn_id)
+        shown = pointsman.shown(given.turn_id, caller.reach)
         if shown.turn_id != given.turn_id:
             raise NotFound(f"no turn is recorded as `{given.turn_id}`")
         decision_id = given.decision_id or shown.decision_id
@@ -45,10 +48,10 @@ class FeedbackApi:
             raise NotFound(f"no run of this turn is recorded as `{decision_id}`")
         run_id = decision_id if is_shadow else shown.turn_id
         names = Names(pointsman.ids.new_id(), run_id, pointsman.clock.now())
-        recorder, waits = pointsman.desk.recorder(), BlockingWaiter()
+        recorder, waits = pointsman.decision_recorder.recorder(), BlockingWaiter()
         seal = recorder.hand_in_text(given.comment, waits) if given.comment else None
         sure = _confidence(given)
-        told = Feedback(decision_id, score, key_id, seal, UNSET if sure is None else sure)
+        told = Feedback(decision_id, score, caller.key_id, seal, UNSET if sure is None else sure)
         recorder.hand_in(feedback_draft(names, told), waits.expect())
         waits.wait()
         return {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final, cast, get_args
 
+from msgspec.structs import asdict
+
 from pointsman.app import Pointsman
-from pointsman.audit.turn_shapes import turn_answer
+from pointsman.audit.turn_shapes import turn_answer, turn_row
 from pointsman.audit.turn_story import recent_stories
 from pointsman.errors import InputError
 from pointsman.gateway.api.request import ApiRequest
@@ -45,20 +47,21 @@ class TurnApi:
 
     def _list(self, wanted: Wanted, most: int) -> TurnsAnswer:
         index, behind = self._catalog.look()
-        if behind and wanted == Wanted():
+        if behind and wanted == Wanted(tenant=wanted.tenant):
             # The rows are still being made: the newest are read from the ledger itself.
-            found = recent_stories(self._parts.pointsman.home, most)
+            found = recent_stories(self._parts.pointsman.home.seen_by(wanted.tenant), most)
             return TurnsAnswer(tuple(map(_story_row, found)), None, behind)
         rows = index.turns(wanted, most + 1)
         page = rows[:most]
         more = f"{page[-1].at}.{page[-1].decision_id}" if len(rows) > most else None
         return TurnsAnswer(tuple(_row(each) for each in page), more, behind)
 
-    async def list_filters(self, _request: ApiRequest) -> FiltersAnswer:
+    async def list_filters(self, request: ApiRequest) -> FiltersAnswer:
         """Tell which values turns have."""
+        reach = request.caller.reach
 
         def read_filters() -> FiltersAnswer:
-            values = self._catalog.look()[0].values()
+            values = self._catalog.look()[0].values(reach)
             rows = [FilterRow(each.what, each.value, each.turns) for each in values]  # type: ignore[arg-type] # as the query names them
             return FiltersAnswer(tuple(rows))
 
@@ -66,19 +69,21 @@ class TurnApi:
 
     async def show_turn(self, request: ApiRequest) -> dict[str, object]:
         """Tell what happened in a turn, and why."""
-        name, pointsman = request.part("id"), self._parts.pointsman
-        return await in_thread(lambda: turn_answer(pointsman.read_turn(name)))
+        name, pointsman, reach = request.part("id"), self._parts.pointsman, request.caller.reach
+        return await in_thread(lambda: turn_answer(pointsman.read_turn(name, reach)))
 
     async def show_record(self, request: ApiRequest) -> RecordAnswer:
         """Tell all that is recorded about a turn."""
         caller = request.caller
         name, pointsman = request.part("id"), self._parts.pointsman
         is_open = caller.is_admin
-        return await in_thread(lambda: record_of(pointsman, name, is_open=is_open))
+        home = pointsman.home.seen_by(caller.reach)
+        return await in_thread(lambda: record_of(home, name, is_open=is_open))
 
     async def replay_turn(self, request: ApiRequest) -> ReplayedAnswer:
         """Re-run the decisions of a turn, and compare their bytes."""
-        name, home = request.part("id"), self._parts.pointsman.home
+        home = self._parts.pointsman.home.seen_by(request.caller.reach)
+        name = request.part("id")
         return await in_thread(lambda: replay_turn(home, name))
 
 
@@ -96,6 +101,7 @@ def _read_filters(request: ApiRequest, pointsman: Pointsman) -> Wanted:
         **given,
         least=_least(request),
         state=cast(TurnState | None, state),
+        tenant=request.caller.reach,
         at=at,
         before=before,
     )
@@ -147,18 +153,10 @@ def _row(row: Listed) -> ListedTurn:
 
 def _story_row(story: TurnStory) -> ListedTurn:
     shown, calls = story.first, story.calls
-    chain, winner = shown.trace.chain, shown.outcome.winner_index
     return ListedTurn(
-        turn_id=shown.turn_id,
-        decision_id=shown.decision_id,
-        session_id=shown.session_id,
-        at=instant_text(shown.at),
-        chosen_model=shown.outcome.chosen_model,
-        policy=chain[winner].policy if winner >= 0 else "",
-        rule_name=chain[winner].rule_name if winner >= 0 else None,
-        is_preview=shown.is_preview,
+        **asdict(turn_row(shown)),
         placement=shown.placed,
-        rejected=sum(each.verdict == "rejected" for each in chain),
+        rejected=sum(each.verdict == "rejected" for each in shown.trace.chain),
         served_model=story.served_model,
         state=story.state,
         fallbacks=sum(each.kind == "fallback" for each in story.later),

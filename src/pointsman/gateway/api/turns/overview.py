@@ -21,18 +21,19 @@ class OverviewApi:
         self._parts = parts
         self._catalog = parts.catalog
 
-    async def show_overview(self, _request: ApiRequest) -> OverviewAnswer:
+    async def show_overview(self, request: ApiRequest) -> OverviewAnswer:
         """Tell how the last day went."""
-        return await in_thread(self._overview)
+        reach = request.caller.reach
+        return await in_thread(lambda: self._overview(reach))
 
-    def _overview(self) -> OverviewAnswer:
+    def _overview(self, reach: str | None) -> OverviewAnswer:
         pointsman = self._parts.pointsman
         index, behind = self._catalog.look()
         now = pointsman.clock.now()
         since, midnight = Instant(now - DAY), Instant(now - now % DAY)
-        buckets = index.buckets(since)
+        buckets = index.buckets(since, reach)
         today = [each for each in buckets if each.start >= midnight]
-        ledger, in_force = pointsman.desk.recorder().health, pointsman.in_force()
+        ledger, in_force = pointsman.decision_recorder.recorder().health, pointsman.in_force()
         return OverviewAnswer(
             at=instant_text(now),
             since=instant_text(since),
@@ -49,7 +50,10 @@ class OverviewApi:
             ),
             cost_today_microusd=sum(each.cost_microusd for each in today),
             turns_today=sum(each.turns for each in today),
-            tainted_sessions=len(pointsman.tainted()),
+            tainted_sessions=sum(
+                reach is None or self._parts.keyring.session_tenant(each.session_id, now) == reach
+                for each in pointsman.tainted()
+            ),
             ledger=LedgerState(writable=ledger.is_writable, cause=ledger.cause),
             configuration=tuple(str(each) for each in in_force.problems),
             default_model=", ".join(in_force.ready.defaults),

@@ -32,7 +32,11 @@ class PreviewApi:
         facts = pointsman.given_facts(read_facts(document), in_force=in_force)
         if isinstance(document.value, dict) and "availability" not in document.value:
             facts = replace(facts, availability=self._parts.health.peek())
-        shown = await in_thread(lambda: pointsman.route(facts, is_preview=True, in_force=in_force))
+        shown = await in_thread(
+            lambda: pointsman.route(
+                facts, is_preview=True, in_force=in_force, tenant=request.caller.tenant
+            )
+        )
         return shown_value(shown)
 
     async def place_question(self, request: ApiRequest) -> object:
@@ -47,5 +51,6 @@ class PreviewApi:
             return JsonAnswer({**told, **value, "problems": problems}, 400)
         in_force = pointsman.in_force()
         facts = pointsman.placement_facts(given, in_force=in_force)
-        shown = await in_thread(lambda: pointsman.place(facts, in_force=in_force))
+        tenant = request.caller.tenant
+        shown = await in_thread(lambda: pointsman.place(facts, in_force=in_force, tenant=tenant))
         return to_json(shown)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from pointsman.app import Pointsman
 from pointsman.audit.recorded_turns import TURN, turn_named
 from pointsman.audit.turn_shapes import DifferenceRow
 from pointsman.errors import MissingSnapshot, NotFound, PointsmanError
@@ -36,11 +35,10 @@ MOST_LINKED = 500
 _NOT_SHOWN = frozenset({"snapshot"})
 
 
-def record_of(pointsman: Pointsman, name: str, *, is_open: bool) -> RecordAnswer:
+def record_of(home: Home, name: str, *, is_open: bool) -> RecordAnswer:
     """Return the whole record of a turn; its text only where the caller may read it."""
-    home = pointsman.home
     _check_begun(home)
-    with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+    with told_errors(home.database), closing(home.reader()) as ledger:
         stored = turn_named(ledger, name)
         entry = stored.entry
         chains = {number: chain for chain, number in ledger.chains().items()}

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from pointsman.audit.turn_shapes import DifferenceRow, InstantText
+from pointsman.audit.turn_shapes import DifferenceRow, InstantText, TurnRow
 from pointsman.gateway.api.shapes import Behind, LedgerState
 from pointsman.placement.trace import Placed
 from pointsman.turns.story.turn_story import TurnState
@@ -16,23 +16,10 @@ Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
 Score = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
 
 
-class TurnRow(Struct, frozen=True):
-    """One turn of a list."""
-
-    turn_id: str
-    decision_id: str
-    session_id: str
-    at: InstantText
-    chosen_model: str
-    policy: str
-    rule_name: str | None
-    is_preview: bool
-    placement: Placed | None
-
-
 class ListedTurn(TurnRow, frozen=True, kw_only=True):
-    """One turn of a list, with what became of it."""
+    """One turn of a list, with its placement and how it ended."""
 
+    placement: Placed | None
     workspace: str = ""
     digest: str = ""
     rejected: int = 0

@@ -14,7 +14,7 @@ from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import conform
-from pointsman.workflows.branch_view import evaluation_value
+from pointsman.workflows.branch_log import evaluation_value
 from pointsman.workflows.branching import EvaluationRequest
 
 
@@ -58,7 +58,13 @@ class EvaluationApi:
         if given.approved and not caller.is_admin:
             raise PermissionDenied("only an admin may approve with the call itself")
         by = OWNER if caller.is_anonymous else actor_of(caller)
-        asked = EvaluationRequest(given.workflow_id, given.stage_id, approved=given.approved, by=by)
+        asked = EvaluationRequest(
+            given.workflow_id,
+            given.stage_id,
+            approved=given.approved,
+            by=by,
+            tenant=caller.tenant,
+        )
         branching = self._parts.pointsman.branching
         context = _context(found)
         in_force = branching.in_force()

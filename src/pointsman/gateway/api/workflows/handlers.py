@@ -20,9 +20,14 @@ from pointsman.kernel.schema import conform
 from pointsman.storage.policies.decision_files import DecisionsInForce
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.decision_cache import MOST_ANSWERS, CacheCount, cache_counts
-from pointsman.storage.stores.entries import LedgerReader
-from pointsman.workflows.branch_log import BranchLog, LogEntry
-from pointsman.workflows.branch_view import decision_value, dry_run_value, duration, log_value
+from pointsman.workflows.branch_log import (
+    BranchLog,
+    LogEntry,
+    decision_value,
+    dry_run_value,
+    duration,
+    log_value,
+)
 from pointsman.workflows.branching import CACHE_FILE, dry_run
 from pointsman.workflows.graph import Graph, subgraph
 from pointsman.workflows.lineage import lineage_graph, matching_nodes
@@ -100,13 +105,14 @@ class WorkflowApi:
     def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
-    async def list_decisions(self, _request: ApiRequest) -> object:
+    async def list_decisions(self, request: ApiRequest) -> object:
         """List the decisions in force."""
-        return await in_thread(self._definitions)
+        reach = request.caller.reach
+        return await in_thread(lambda: self._definitions(reach))
 
-    def _definitions(self) -> dict[str, object]:
+    def _definitions(self, reach: str | None) -> dict[str, object]:
         in_force = self._in_force()
-        with self._log() as log:
+        with self._log(reach) as log:
             entries = [] if log is None else list(log.every())
         rows = [
             {
@@ -122,15 +128,15 @@ class WorkflowApi:
 
     async def show_decision(self, request: ApiRequest) -> object:
         """Return a decision's definition, and its evaluations so far."""
-        name = request.part("id")
-        return await in_thread(lambda: self._definition(name))
+        name, reach = request.part("id"), request.caller.reach
+        return await in_thread(lambda: self._definition(name, reach))
 
-    def _definition(self, name: str) -> dict[str, object]:
+    def _definition(self, name: str, reach: str | None) -> dict[str, object]:
         in_force = self._in_force()
         decision = in_force.ready.decision(name).decision
         counted, total = {}, 0
         logged: list[LogEntry] = []
-        with self._log() as log:
+        with self._log(reach) as log:
             if log is not None:
                 found = log.distribution(name)
                 counted, total = found.labels, found.total
@@ -149,11 +155,11 @@ class WorkflowApi:
 
     async def show_lineage(self, request: ApiRequest) -> object:
         """Tell what the evaluations of a decision, or one of them, came from and led to."""
-        name = request.part("id")
-        return await in_thread(lambda: self._lineage(name))
+        name, reach = request.part("id"), request.caller.reach
+        return await in_thread(lambda: self._lineage(name, reach))
 
-    def _lineage(self, name: str) -> dict[str, object]:
-        with self._log() as log:
+    def _lineage(self, name: str, reach: str | None) -> dict[str, object]:
+        with self._log(reach) as log:
             graph = lineage_graph([] if log is None else log.every())
         named = matching_nodes(graph, name)
         if not named:
@@ -187,12 +193,12 @@ class WorkflowApi:
         return self._parts.pointsman.branching.in_force()
 
     @contextmanager
-    def _log(self) -> Iterator[BranchLog | None]:
-        path = self._parts.pointsman.home.database
-        if not path.exists():
+    def _log(self, reach: str | None) -> Iterator[BranchLog | None]:
+        home = self._parts.pointsman.home.seen_by(reach)
+        if not home.database.exists():
             yield None
             return
-        with told_errors(path), closing(LedgerReader(path)) as ledger:
+        with told_errors(home.database), closing(home.reader()) as ledger:
             yield BranchLog(ledger)
 
     def _cache_row(self, decision: Decision) -> CacheRow:

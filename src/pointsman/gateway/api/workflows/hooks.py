@@ -75,7 +75,7 @@ class HookApi:
         pointsman = self._parts.pointsman
         return SensorService(
             pointsman.home,
-            pointsman.desk,
+            pointsman.decision_recorder,
             pointsman.branching,
             (pointsman.clock, pointsman.ids),
             lambda: pointsman.files.settings().value.workflow,

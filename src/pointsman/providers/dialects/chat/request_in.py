@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.errors import InputError
-from pointsman.providers.dialects import pictures
+from pointsman.providers.dialects import foreign
 from pointsman.providers.dialects.body import (
     NO_PARAMETERS,
     NULL,
@@ -15,8 +15,7 @@ from pointsman.providers.dialects.body import (
     json_object,
     number,
 )
-from pointsman.providers.dialects.hints import read_hints
-from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, Loss, read_hints, refuse
 from pointsman.providers.dialects.spans import unique
 from pointsman.providers.messages import (
     Block,
@@ -274,7 +273,7 @@ def _part(part: _Part, where: str, unsaid: list[str]) -> Text | Image:
     if part.type == "image_url" and part.image_url is not None:
         if part.image_url.detail not in (None, "auto"):
             unsaid.append(Loss.IMAGE_DETAIL)
-        return pictures.read_url(part.image_url.url, where)
+        return foreign.read_url(part.image_url.url, where)
     words = part.refusal if part.type == "refusal" else part.text
     if part.type in ("text", "refusal") and words is not None:
         return Text(words)

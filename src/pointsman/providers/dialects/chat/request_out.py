@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from pointsman.providers.dialects import generation, pictures
+from pointsman.providers.dialects import foreign, generation
 from pointsman.providers.dialects.body import text_of
-from pointsman.providers.dialects.call_ids import for_openai
+from pointsman.providers.dialects.foreign import for_openai
 from pointsman.providers.dialects.generation import write_effort, write_sampling
-from pointsman.providers.dialects.hints import write_hints
-from pointsman.providers.dialects.loss import Loss, Losses, WrittenRequest
+from pointsman.providers.dialects.loss import Loss, Losses, WrittenRequest, write_hints
 from pointsman.providers.dialects.passages import all_written
 from pointsman.providers.messages import (
     ChatMessage,
@@ -137,7 +136,7 @@ def _content(blocks: tuple[Text | Image, ...]) -> object:
 def _part(block: Text | Image) -> dict[str, object]:
     if isinstance(block, Text):
         return {"type": "text", "text": block.text}
-    return {"type": "image_url", "image_url": {"url": pictures.url_of(block)}}
+    return {"type": "image_url", "image_url": {"url": foreign.url_of(block)}}
 
 
 def _tool(tool: ToolSpec) -> dict[str, object]:

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.errors import InputError
-from pointsman.providers.dialects import foreign, pictures
+from pointsman.providers.dialects import foreign
 from pointsman.providers.dialects.body import EMPTY_OBJECT, NULL, checked_object, decode, is_null
-from pointsman.providers.dialects.call_ids import for_messages
+from pointsman.providers.dialects.foreign import for_messages
 from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
 from pointsman.providers.messages import (
     Block,
@@ -140,7 +140,7 @@ def write_block(block: Block) -> dict[str, object]:
         case Text():
             return {"type": "text", "text": block.text}
         case Image():
-            return {"type": "image", "source": pictures.source_of(block)}
+            return {"type": "image", "source": foreign.source_of(block)}
         case ToolUse():
             return {
                 "type": "tool_use",

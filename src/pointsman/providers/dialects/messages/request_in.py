@@ -9,8 +9,7 @@ from msgspec import Raw, Struct
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects.body import NULL, decode, is_null, number
-from pointsman.providers.dialects.hints import read_hints
-from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
+from pointsman.providers.dialects.loss import CannotSayCode, Loss, read_hints, refuse
 from pointsman.providers.dialects.messages.blocks import WireBlock, read_block
 from pointsman.providers.dialects.spans import unique
 from pointsman.providers.messages import (

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects import generation
-from pointsman.providers.dialects.hints import write_hints
-from pointsman.providers.dialects.loss import CannotSayCode, Loss, Losses, WrittenRequest, refuse
+from pointsman.providers.dialects.loss import (
+    CannotSayCode,
+    Loss,
+    Losses,
+    WrittenRequest,
+    refuse,
+    write_hints,
+)
 from pointsman.providers.dialects.messages.blocks import write_block
-from pointsman.providers.dialects.passages import all_written
+from pointsman.providers.dialects.passages import all_written, move_system
 from pointsman.providers.messages import (
     Block,
     ChatMessage,
@@ -71,14 +76,9 @@ def _move_system(
     request: ModelRequest, model: str, losses: Losses
 ) -> tuple[ModelRequest, list[Text]]:
     """Move system messages to the front where the model takes them only there."""
-    system = [*request.system]
-    moved = [each for each in request.messages if each.role == "system"]
-    if not moved or generation.takes_system_in_place(model):
-        return request, system
-    losses.add(Loss.SYSTEM_PLACE)
-    system += [text for each in moved for text in each.content if isinstance(text, Text)]
-    kept = tuple(each for each in request.messages if each.role != "system")
-    return replace(request, messages=kept), system
+    if generation.takes_system_in_place(model):
+        return request, [*request.system]
+    return move_system(request, losses)
 
 
 def _write_messages(messages: Sequence[ChatMessage], losses: Losses) -> list[dict[str, object]]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from pointsman.errors import InputError
 from pointsman.providers.dialects import foreign, stops, usage
 from pointsman.providers.dialects.body import decode
-from pointsman.providers.dialects.call_ids import for_messages
+from pointsman.providers.dialects.foreign import for_messages
 from pointsman.providers.dialects.loss import CannotSayCode, refuse
 from pointsman.providers.dialects.messages.response import message_object
 from pointsman.providers.dialects.sse import EventReader, named_event

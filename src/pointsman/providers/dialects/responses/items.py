@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.errors import InputError
-from pointsman.providers.dialects import foreign, pictures
+from pointsman.providers.dialects import foreign
 from pointsman.providers.dialects.body import NULL, decode, is_null, json_object
 from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
 from pointsman.providers.messages import (
@@ -82,7 +82,7 @@ def _image(part: ResponsesPart, where: str, unsaid: list[str]) -> Image:
         raise refuse(CannotSayCode.FILE, f"{where}.file_id")
     if part.detail not in (None, "auto"):
         unsaid.append(Loss.IMAGE_DETAIL)
-    return pictures.read_url(part.image_url, where)
+    return foreign.read_url(part.image_url, where)
 
 
 def _unreadable_part(kind: str, where: str) -> InputError:

@@ -7,8 +7,13 @@ from msgspec import Raw, Struct
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects.body import NO_PARAMETERS, NULL, decode, is_null, number
-from pointsman.providers.dialects.hints import read_hints, says_something
-from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
+from pointsman.providers.dialects.loss import (
+    CannotSayCode,
+    Loss,
+    read_hints,
+    refuse,
+    says_something,
+)
 from pointsman.providers.dialects.responses.items import (
     ResponsesItem,
     read_output,

@@ -6,12 +6,18 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from pointsman.providers.dialects import foreign, generation, pictures
+from pointsman.providers.dialects import foreign, generation
 from pointsman.providers.dialects.body import text_of
-from pointsman.providers.dialects.call_ids import for_openai
+from pointsman.providers.dialects.foreign import for_openai
 from pointsman.providers.dialects.generation import write_effort, write_sampling
-from pointsman.providers.dialects.hints import write_hints
-from pointsman.providers.dialects.loss import CannotSayCode, Loss, Losses, WrittenRequest, refuse
+from pointsman.providers.dialects.loss import (
+    CannotSayCode,
+    Loss,
+    Losses,
+    WrittenRequest,
+    refuse,
+    write_hints,
+)
 from pointsman.providers.dialects.passages import all_written
 from pointsman.providers.messages import (
     ChatMessage,
@@ -139,7 +145,7 @@ def _message_item(role: str, blocks: tuple[Text | Image, ...]) -> dict[str, obje
 def _part(block: Text | Image) -> dict[str, object]:
     if isinstance(block, Text):
         return {"type": "input_text", "text": block.text}
-    return {"type": "input_image", "image_url": pictures.url_of(block), "detail": "auto"}
+    return {"type": "input_image", "image_url": foreign.url_of(block), "detail": "auto"}
 
 
 def _tool(tool: ToolSpec) -> dict[str, object]:

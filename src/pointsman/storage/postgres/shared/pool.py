@@ -26,7 +26,7 @@ class Pool:
         self._idle: list[PostgresConnection] = []
 
     @property
-    def shown(self) -> str:
+    def address(self) -> str:
         """Where the database is, without a password."""
         return self._store.shown
 
@@ -39,7 +39,7 @@ class Pool:
         except psycopg.Error as error:
             with suppress(psycopg.Error):
                 connection.raw.close()
-            raise translate_error(error, self.shown) from error
+            raise translate_error(error, self.address) from error
         except BaseException:
             with suppress(psycopg.Error):
                 connection.raw.close()
@@ -47,7 +47,7 @@ class Pool:
         self._put_back(connection)
 
     def close(self) -> None:
-        """Close what is not lent."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for each in idle:

@@ -1,4 +1,4 @@
-"""Counts of all replicas in PostgreSQL, and the sums of what was spent that all counts rest on."""
+"""Budgets counted by all replicas in PostgreSQL, from the sums of settled calls."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from pointsman.storage.stores.spend import SpendAmounts, SpendKey
 
 _ADD_SPENT: Final = """
 INSERT INTO pointsman_spend.spent AS s (
-    chain, day, key_id, session_id, workspace, model, price_version, calls, estimated_calls,
+    chain, day, key_id, session_id, workspace, model, price_version, tenant, calls, estimated_calls,
     unpriced_calls, input_tokens, output_tokens, cached_input_tokens, cache_creation_input_tokens,
     cost_microusd
-) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (day, key_id, session_id, workspace, model, price_version, chain) DO UPDATE SET
     calls = s.calls + excluded.calls,
     estimated_calls = s.estimated_calls + excluded.estimated_calls,
@@ -91,7 +91,7 @@ class PostgresReserves:
         return [found.get(name) for name in accounts]
 
     def begin(self, account: AccountRow) -> None:
-        """Begin to count an account here, with what was spent and is set aside already."""
+        """Begin to count an account here, from its settled sum and its open reservations."""
         with self._pool.lent() as raw:
             raw.execute(_SEED, (account.name, *account.owner, account.first_day, account.end_day))
 
@@ -118,7 +118,7 @@ class PostgresReserves:
             raw.execute("SELECT adopt()")
 
     def behind(self) -> list[str]:
-        """Name the chains that say more than the sums hold."""
+        """Return the names of the chains with entries that the sums do not count yet."""
         with self._pool.lent() as raw:
             return [name for (name,) in raw.execute(_BEHIND).fetchall()]
 
@@ -160,7 +160,7 @@ class PostgresReserves:
         return known
 
     def give_back(self, ids: Iterable[str]) -> int:
-        """Free what was set aside for calls that were never made."""
+        """Release the reservations of calls that were never made."""
         with self._pool.lent() as raw:
             row = raw.execute("SELECT free(%s)", ([*ids],)).fetchone()
         return 0 if row is None else int(row[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pointsman.kernel.instant import Instant
@@ -38,8 +38,8 @@ FOR UPDATE SKIP LOCKED
 """
 _NOW: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _AHEAD: Final = """
-SELECT s.pinned_model, t.turn_id, t.decision_id, t.model, t.calls, t.is_escalated
-FROM (SELECT %(session)s::text AS id) AS asked
+SELECT asked.id, s.pinned_model, t.turn_id, t.decision_id, t.model, t.calls, t.is_escalated
+FROM unnest(%(sessions)s::text[]) AS asked (id)
 LEFT JOIN pointsman_sessions.session AS s ON s.id = asked.id
 LEFT JOIN turns AS t ON t.session_id = asked.id
 """
@@ -105,14 +105,14 @@ class SharedState:
             row = raw.execute(_NOW).fetchone()
         return 0 if row is None else int(row[0])
 
-    def ahead(self, session_id: str) -> LookAhead:
-        """Return what all replicas know of a session, as it is now."""
+    def ahead_of(self, session_ids: Sequence[str]) -> dict[str, LookAhead]:
+        """Return what all replicas know of sessions, as it is now; in one journey."""
         with self._pool.lent() as raw:
-            row = raw.execute(_AHEAD, {"session": session_id}).fetchone()
-        if row is None:
-            return LookAhead("", None)
-        pinned, *turn = row
-        return LookAhead(pinned or "", None if turn[0] is None else WaitingTurn(*turn))
+            rows = raw.execute(_AHEAD, {"sessions": [*session_ids]}, prepare=True).fetchall()
+        return {
+            str(name): LookAhead(pinned or "", None if turn[0] is None else WaitingTurn(*turn))
+            for name, pinned, *turn in rows
+        }
 
     def hold_turn(self, session_id: str, turn: WaitingTurn, at: Instant) -> None:
         """Remember the model of a turn that waits for a tool; durable when this returns."""

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from pointsman.errors import IntegrityFailure
 from pointsman.kernel.number import divide
 from pointsman.storage.connection import Connection, Row
-from pointsman.storage.stores.patterns.changes import SQL, Changed
 from pointsman.storage.stores.patterns.evidence import EvidenceIndex, EvidenceLook
-from pointsman.storage.stores.patterns.look import halves, made_by
+from pointsman.storage.stores.patterns.look import SQL, Changed, halves, made_by
 from pointsman.turns.learning.calibration import (
     CALIBRATION_FORM,
     MOST_TRIED,
@@ -110,16 +109,18 @@ class Experience:
         for part in iter(lambda: [*islice(rows, LOADED_AT_ONCE)], []):
             index.add(self._look(*row) for row in part if self._is_news(row[0], row[3]))
         index.clear()
-        index.put(_outcome(row) for row in connection.execute(SQL["all_outcomes"]))
+        index.replace(_outcome(row) for row in connection.execute(SQL["all_outcomes"]))
         self._read_calibration(connection)
 
     def _read_some(self, connection: Connection, changed: Changed) -> None:
-        listed = (changed.listed,)
+        listed = (changed.names_json,)
         if changed.gone:
             self.index.keep(set(self.index.ids).difference(changed.gone))
         rows = connection.execute(SQL["looks_of"], listed)
         self.index.add(self._look(*row) for row in rows if self._is_news(row[0], row[3]))
-        self.index.put(_outcome(row) for row in connection.execute(SQL["some_outcomes"], listed))
+        self.index.replace(
+            _outcome(row) for row in connection.execute(SQL["some_outcomes"], listed)
+        )
         self._read_calibration(connection)
 
     def _read_calibration(self, connection: Connection) -> None:

@@ -62,7 +62,7 @@ _JUDGED, _SUCCESS, _SAMPLES, _COST = range(4)
 
 
 class EvidenceLook(Struct, frozen=True):
-    """A turn as this index compares it: what it looked like, its letters, its tokens."""
+    """A turn as this index compares it: its fingerprint, its letters, its tokens."""
 
     id: str
     fingerprint: Fingerprint
@@ -71,7 +71,7 @@ class EvidenceLook(Struct, frozen=True):
 
 
 LEAST_CENTRED = 64
-"""From so many looks on, what they share is taken off before they are compared."""
+"""From so many looks on, their common part is taken off before they are compared."""
 
 
 class EvidenceIndex:
@@ -103,7 +103,7 @@ class EvidenceIndex:
 
     @property
     def centre(self) -> tuple[int, ...]:
-        """What is taken off every look before it is compared."""
+        """The mean that is taken off every look before it is compared."""
         return tuple(self._centre.tolist())
 
     @property
@@ -144,7 +144,7 @@ class EvidenceIndex:
         self._compare(0, raw)
 
     def add(self, looks: Iterable[EvidenceLook]) -> None:
-        """Add looks; of those that are there, only what is said about their tokens can be news."""
+        """Add looks; of a known one, only the counts of its tokens can be new."""
         given = {each.id: each for each in looks}
         self._retell([each for each in given.values() if self.has_tokens(each.id) is not None])
         fresh = [each for each in given.values() if each.id not in self._places]
@@ -189,15 +189,15 @@ class EvidenceIndex:
         self._places = {name: place for place, name in enumerate(self._ids)}
         self._priors = None
 
-    def put(self, rows: Iterable[tuple[str, str, Outcomes]]) -> None:
-        """Put what models did on looks in the place of what was known about it."""
+    def replace(self, rows: Iterable[tuple[str, str, Outcomes]]) -> None:
+        """Replace the outcomes of models on looks."""
         for name, model, found in rows:
             place, code = self._places[name], self._code(model)
             self._sums[place, :, code] = (found.judged, found.success, found.samples, found.cost)
         self._priors = None
 
     def clear(self) -> None:
-        """Forget what models did, but not the looks."""
+        """Reset the sums of the models' results; keep the looks."""
         self._sums[...] = 0
         self._priors = None
 
@@ -280,7 +280,7 @@ class EvidenceIndex:
             rows = centred_rows(raw[low : low + _BLOCK], self._centre)
             first, last = start + low, start + low + len(rows)
             self._looks[first:last] = rows
-            self._sieve.put(first, rows)
+            self._sieve.set_signs(first, rows)
 
     def _model_evidence(
         self, near: Places, weights: Whole, without: int

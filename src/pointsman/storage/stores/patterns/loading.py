@@ -9,14 +9,13 @@ import msgspec
 
 from pointsman.errors import IntegrityFailure
 from pointsman.storage.connection import Connection
-from pointsman.storage.stores.patterns.changes import SQL, Changed
-from pointsman.storage.stores.patterns.look import Look
+from pointsman.storage.stores.patterns.look import SQL, Changed, Look
 from pointsman.turns.learning.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
-    from pointsman.storage.postgres.vector_search import VectorSearch
     from pointsman.storage.stores.patterns.calibration import Experience
     from pointsman.storage.stores.patterns.index import PatternIndex
+    from pointsman.storage.stores.patterns.vector_search import VectorSearch
 
 LOADED_AT_ONCE = 1_024
 
@@ -40,7 +39,7 @@ def caught_up(connection: Connection, index: PatternIndex, since: int) -> Patter
     changed = Changed.since(connection, since)
     if changed is None:
         return load_index(connection)
-    rows = connection.execute(SQL["fingerprints_of"], (changed.listed,))
+    rows = connection.execute(SQL["fingerprints_of"], (changed.names_json,))
     index.add([_look(*row) for row in rows])
     for name in changed.gone:
         index.remove(name)
@@ -52,7 +51,7 @@ def vector_search(connection: Connection) -> VectorSearch | None:
     if not connection.execute(SQL["has_vectors"]).get:
         return None
     # Imported here for the same reason as above.
-    from pointsman.storage.postgres.vector_search import VectorSearch  # noqa: PLC0415 - see above
+    from pointsman.storage.stores.patterns.vector_search import VectorSearch  # noqa: PLC0415 - see above
 
     return VectorSearch(connection)
 

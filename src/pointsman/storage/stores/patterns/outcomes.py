@@ -10,8 +10,8 @@ from msgspec import Struct
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import Billionths, MicroUsd, divide
 from pointsman.storage.connection import Connection
-from pointsman.storage.stores.patterns.changes import SQL
 from pointsman.storage.stores.patterns.loading import read_fingerprint
+from pointsman.storage.stores.patterns.look import SQL
 from pointsman.turns.learning.fingerprint import Fingerprint
 from pointsman.turns.learning.pattern_row import PatternRow
 

@@ -1,13 +1,13 @@
-"""The pattern store: what turns looked like, which model took them, what it cost, how it went.
+"""The pattern store: fingerprints of turns, with their model, cost and outcome.
 
-It only remembers; what to make of it is decided in `turns`. Its file can be deleted at any time:
+It only remembers; `turns` decides. Its file can be deleted at any time:
 every decision has the rows it looked at in its own facts.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -27,14 +27,13 @@ from pointsman.storage.connection import Connection
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import in_transaction
 from pointsman.storage.sqlite.place import place_of
-from pointsman.storage.stores.patterns.changes import SQL, Changed
 from pointsman.storage.stores.patterns.loading import (
     blank_experience,
     caught_up,
     load_index,
     vector_search,
 )
-from pointsman.storage.stores.patterns.look import Look, halves
+from pointsman.storage.stores.patterns.look import SQL, Changed, Look, halves
 from pointsman.storage.stores.patterns.outcomes import (
     ModelTotal,
     Pattern,
@@ -62,9 +61,9 @@ from pointsman.turns.learning.pattern import Target
 from pointsman.turns.learning.pattern_row import PatternRow, nearest_first
 
 if TYPE_CHECKING:
-    from pointsman.storage.postgres.vector_search import VectorSearch
     from pointsman.storage.stores.patterns.calibration import Experience
     from pointsman.storage.stores.patterns.index import PatternIndex
+    from pointsman.storage.stores.patterns.vector_search import VectorSearch
 
 T = TypeVar("T")
 
@@ -124,7 +123,7 @@ class PatternStore:
         at: Instant,
         origin: Origin | None = None,
     ) -> Recorded:
-        """Count a turn for what it looked like; a turn counts once.
+        """Count a turn for its fingerprint; a turn counts once.
 
         `origin` marks one that was not served as the policy says: explored, or run in the shadow.
         """
@@ -172,9 +171,31 @@ class PatternStore:
         self._write(lambda writing: writing.delete([found]))
         return found
 
+    def forget_turns(self, turn_ids: Iterable[str]) -> int:
+        """Forget the looks these turns were counted for, with all their counts; return how many.
+
+        A look is made of the words of a turn: while it is kept, it says something of them.
+        """
+        if not self._place.exists():
+            return 0
+        count = self._write(lambda writing: writing.forget_turns(turn_ids))
+        with self._using, self._translate_errors("written"):
+            self._open().scrub()
+        return count
+
     def nearest(self, fingerprint: Fingerprint, vector: bytes, k: int) -> tuple[PatternRow, ...]:
         """Return the k nearest rows of outcomes in their order; none where they cannot be read."""
         return self.find_rows(fingerprint, vector, k).rows
+
+    def has_rows(self) -> bool:
+        """Tell whether anything was learned; where that cannot be read, a look will say why."""
+        try:
+            with self._reading() as connection:
+                return connection is not None and bool(
+                    connection.execute(SQL["has_fingerprints"]).get
+                )
+        except PointsmanError:
+            return True
 
     def find_rows(self, fingerprint: Fingerprint, vector: bytes, k: int) -> FoundRows:
         """Return the k nearest rows, or why there are none. Never raises: a turn must not fail."""
@@ -234,7 +255,7 @@ class PatternStore:
         return Pattern(one, tuple(outcome for _, outcome in found))
 
     def report(self) -> list[ModelTotal]:
-        """Return what is known about each model, by its name."""
+        """Return the outcomes of each model, by its name."""
         with self._reading() as connection:
             if connection is None:
                 return []
@@ -264,7 +285,7 @@ class PatternStore:
         return index
 
     def _experience_now(self, connection: Connection) -> Experience:
-        """Return what is known as the tables are now, also where another process has written."""
+        """Return the experience in the tables, also where another process has written."""
         version = connection.execute(SQL["version"]).get
         known, self._experience = self._experience, None
         if known is None:

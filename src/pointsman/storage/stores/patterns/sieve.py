@@ -23,7 +23,7 @@ _REST: Final = LENGTH - LETTERS
 _FEW_WORDS: Final = (_REST + HEARD) // 64
 _TOKEN_WORDS: Final = TOKENS // 64
 _LOUD: Final = np.array((*LOUD[LETTERS:], *LOUD[:LETTERS]), np.float32)
-# So many looks are sieved at once at most: what is worked on stays in a core's own cache.
+# So many looks are sieved at once at most: they stay in a core's own cache.
 _AT_ONCE: Final = 12_288
 # Rows that lie a power of two apart would fall into the same lines of it.
 _APART: Final = 8
@@ -36,7 +36,7 @@ class Sieve:
 
     def __init__(self, room: int) -> None:
         self._signs: Words = np.zeros((_WORDS, room), np.uint64)
-        # Room for what is worked on: the bits of one look, and where others differ from it.
+        # Room to work in: the bits of one look, and where others differ from it.
         self._bits: npt.NDArray[np.bool_] = np.zeros((2, _BITS), np.bool_)
         self._differing: Words = np.empty((_WORDS, 0), np.uint64)
         self._counted: Bytes = np.empty((_WORDS, 0), np.uint8)
@@ -47,7 +47,7 @@ class Sieve:
         self._signs = np.zeros((_WORDS, room), np.uint64)
         self._signs[:, :count] = signs[:, :count]
 
-    def put(self, start: int, looks: Whole) -> None:
+    def set_signs(self, start: int, looks: Whole) -> None:
         """Put the signs of looks at their places, from one on."""
         bits = np.zeros((len(looks), _BITS), np.bool_)
         np.greater(looks[:, LETTERS:], 0, bits[:, :_REST])

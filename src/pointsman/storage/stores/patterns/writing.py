@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -11,8 +11,7 @@ from msgspec.structs import astuple
 from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import Billionths, MicroUsd
 from pointsman.storage.connection import Connection
-from pointsman.storage.stores.patterns.changes import SQL, Changed
-from pointsman.storage.stores.patterns.look import Look
+from pointsman.storage.stores.patterns.look import SQL, Changed, Look
 from pointsman.turns.learning.fingerprint import FINGERPRINT_FORM, Fingerprint
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ EvictionTrigger = Literal["age_trim", "hard_cap_evict"]
 
 
 class Evicted(Struct, frozen=True):
-    """What had to go: `entries_evicted` counts fingerprints."""
+    """The evicted rows: `entries_evicted` counts fingerprints."""
 
     trigger: EvictionTrigger
     fingerprints_before: int
@@ -81,7 +80,7 @@ class ImportRow(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True):
-    """What is added to an outcome."""
+    """The amounts added to an outcome."""
 
     model: str
     samples: int
@@ -103,7 +102,7 @@ class PatternVerdict(Struct, frozen=True):
 
 
 class Writing:
-    """One transaction, and what it did to the fingerprints."""
+    """One transaction, and the fingerprints it changed."""
 
     def __init__(self, connection: Connection, caps: Caps) -> None:
         self._connection = connection
@@ -114,7 +113,7 @@ class Writing:
 
     @property
     def changes(self) -> Changed | None:
-        """What was counted on; None where some were forgotten."""
+        """The fingerprints counted on; None where some were forgotten."""
         if self._deleted:
             return None
         return Changed([*dict.fromkeys([*(look.id for look in self._added), *self._scored])])
@@ -185,8 +184,15 @@ class Writing:
         self._connection.executemany(SQL["delete_fingerprint"], [(name,) for name in names])
         self._deleted += names
 
+    def forget_turns(self, turn_ids: Iterable[str]) -> int:
+        """Forget the fingerprints that turns were counted for; return how many."""
+        found = [self._get("find_turn", each) for each in turn_ids]
+        names = [*dict.fromkeys(row[0] for row in found if row is not None)]
+        self.delete(names)
+        return len(names)
+
     def follow(self, index: PatternIndex) -> None:
-        """Do to the index what was done to the table."""
+        """Apply the changes of the table to the index."""
         index.add(self._added)
         for name in self._deleted:
             index.remove(name)
@@ -203,7 +209,7 @@ class Writing:
         return is_new
 
     def _evict_surplus(self, at: Instant) -> tuple[Evicted, ...]:
-        """Let go of what is too old, then of what is too many: oldest first, then least sampled."""
+        """Delete outdated patterns, then the surplus: oldest first, then least sampled."""
         oldest = at - self._caps.age_days * DAY
         self._run("delete_turns", oldest)
         aged = self._pairs("aged", oldest)

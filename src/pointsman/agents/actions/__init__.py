@@ -1,1 +1,0 @@
-"""Governed actions on agents: their payloads, and their effects."""

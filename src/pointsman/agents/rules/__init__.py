@@ -1,0 +1,1 @@
+"""The rules of agents: how candidates are checked and scored, and what governed actions change."""

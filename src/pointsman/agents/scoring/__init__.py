@@ -1,1 +1,0 @@
-"""How candidates are checked, scored and given a budget."""

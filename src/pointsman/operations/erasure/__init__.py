@@ -1,0 +1,1 @@
+"""Erasing text from a home, under its retention and holds."""

@@ -1,0 +1,1 @@
+"""What people bring along from LiteLLM: its configuration file, read into files of ours."""
