@@ -61,7 +61,7 @@ class LedgerPolicies(PolicyFiles):
         self._reader: LedgerReader | None = None
         self._looked_at: float | None = None
         self._count = -1
-        self._told = Succession()
+        self._succession = Succession()
         self._held: InForce | None = None
         self._shown: (
             tuple[InForce, Loaded[Settings], tuple[RefusedPublication, ...], InForce] | None
@@ -92,7 +92,7 @@ class LedgerPolicies(PolicyFiles):
     @property
     def newest_publication(self) -> Published | None:
         """The publication in force."""
-        return self._told.newest
+        return self._succession.newest
 
     def on_disk(self) -> InForce:
         """Return what the files of this machine would put in force."""
@@ -101,13 +101,13 @@ class LedgerPolicies(PolicyFiles):
     def candidate(self) -> Candidate:
         """Compile the files of this machine, to be published in place of the policy in force."""
         self.look()
-        return self._compile(self._texts(None), self._told.over)
+        return self._compile(self._texts(None), self._succession.over)
 
     def compile_with(self, name: str, text: bytes) -> Candidate:
         """Compile the policy in force with another text for one of its files."""
         self.look()
         # One look at it: two publications must not be mixed.
-        told = self._told
+        told = self._succession
         return self._compile({**self._texts(told.newest), name: text}, told.over)
 
     def _texts(self, found: Published | None) -> dict[str, bytes]:
@@ -155,7 +155,7 @@ class LedgerPolicies(PolicyFiles):
         if count == self._count:
             return False
         found = succession(self._reader, self._home)
-        before, known = self._told, self.newest_publication
+        before, known = self._succession, self.newest_publication
         newest = found.newest
         if known is not None and (
             newest is None or newest.publication.number < known.publication.number
@@ -163,15 +163,15 @@ class LedgerPolicies(PolicyFiles):
             # INVARIANT: a process never goes back to an earlier publication.
             newest = known
         self._count = count
-        self._take(Succession(newest, found.refused, found.numbers, over=found.head))
-        return self._told != before
+        self._put_in_force(Succession(newest, found.refused, found.numbers, over=found.head))
+        return self._succession != before
 
-    def _take(self, told: Succession) -> None:
-        newest = told.newest
-        if newest is not None and (self._held is None or newest.id != self._told.head):
-            # Made ready before it is put in force: a question meanwhile gets the one before.
+    def _put_in_force(self, published: Succession) -> None:
+        """Hold the newest publication, compiled before anything may ask for it."""
+        newest = published.newest
+        if newest is not None and (self._held is None or newest.id != self._succession.head):
             self._held = _ready(newest)
-        self._told = told
+        self._succession = published
 
     def _now(self) -> InForce:
         with self._lock:
@@ -180,7 +180,7 @@ class LedgerPolicies(PolicyFiles):
     def _put_together(self) -> InForce:
         """Return the policy in force with its problems; the same value while nothing changes."""
         settings = self._settings.current()
-        base, refused = self._held or self.on_disk(), self._told.refused
+        base, refused = self._held or self.on_disk(), self._succession.refused
         last = self._shown
         if last is not None and last[0] is base and last[1] is settings and last[2] is refused:
             return last[3]

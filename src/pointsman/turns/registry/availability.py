@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.instant import Instant
-from pointsman.turns.registry.call_event import CallEvent, counts
+from pointsman.turns.registry.call_event import CallEvent, tells_of_provider
 from pointsman.turns.registry.models import provider_of
 from pointsman.turns.registry.provider_state import (
     THRESHOLDS,
@@ -93,7 +93,7 @@ def after(
 
     `models` are the configured ids: a provider's outage lists those of its own as affected.
     """
-    if not counts(event):
+    if not tells_of_provider(event):
         return state, ()
     known = state.credentials.get(event.credential, {})
     provider = known.get(event.provider, ProviderState(event.at))

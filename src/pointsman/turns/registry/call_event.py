@@ -31,7 +31,7 @@ class CallEvent(Struct, frozen=True, forbid_unknown_fields=True):
     is_policy_refusal: bool = False
 
 
-def counts(event: CallEvent) -> bool:
+def tells_of_provider(event: CallEvent) -> bool:
     """Tell whether a call says something about its provider."""
     # The other errors say something about the request, nothing about the provider (D-002-9).
     if event.result == "success":
