@@ -60,8 +60,22 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "Write decisions, calls and verdicts as Parquet files by day; only what is new.",
     ),
     "erase": ("erase", "Erase text for good; decisions, their chain and their proof stay."),
+    "completion": ("completion", "Print or install the completion of commands for a shell."),
 }
 """Every command, the module of this package that holds it, and the first line of its help."""
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Decide and serve": ("route", "place", "chat", "serve", "run", "mcp"),
+    "Prove": ("why", "replay", "verify", "audit", "export", "erase"),
+    "Policy and learning": ("rules", "backtest", "patterns", "taint", "import"),
+    "Agents": ("agents", "brainstate", "jobs", "actions"),
+    "Workflows": ("decision", "workflow", "sensor"),
+    "Operate": (
+        "init", "doctor", "models", "providers", "local", "keys", "cost", "store", "bulk",
+        "completion",
+    ),
+}  # fmt: skip
+"""The commands by the question they answer, in the order of the help."""
 
 
 class GlobalOptions(NamedTuple):
@@ -89,16 +103,32 @@ class LazyCommands(click.Group):
         found: click.Command = getattr(import_module(f"pointsman.cli.{module}"), function)
         return found
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by their first lines; none is loaded for that."""
-        width = formatter.width - 6 - max(map(len, COMMANDS))
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, click.Command(name, help=COMMANDS[name][1]).get_short_help_str(width))
-                    for name in self.list_commands(ctx)
-                ]
-            )
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's own
+        """List the commands by question, with their first lines; none is loaded for that."""
+        longest = max(map(len, COMMANDS))
+        width = formatter.width - 6 - longest
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(longest), _shortened(COMMANDS[name][1], width)) for name in names]
+                )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was typed; name the nearest where there is none."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            # Loaded for a mistyped command alone.
+            from pointsman.kernel.nearest import nearest  # noqa: PLC0415 - see above
+
+            near = nearest(name, COMMANDS)
+            ctx.fail(f"no command `{name}`" + (f" (did you mean `{near}`?)" if near else ""))
+        return super().resolve_command(ctx, args)
+
+
+def _shortened(summary: str, width: int) -> str:
+    return click.Command("", help=summary).get_short_help_str(width)
 
 
 @click.group(
