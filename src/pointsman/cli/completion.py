@@ -17,7 +17,7 @@ from pointsman.kernel.nearest import nearest
 PROGRAM: Final = "pointsman"
 
 
-class Target(NamedTuple):
+class CompletionFile(NamedTuple):
     """Where a shell looks for completions: in the folder of a variable, else below the user's."""
 
     variable: str
@@ -32,10 +32,14 @@ class Target(NamedTuple):
         return Path(moved or Path.home() / self.folder) / self.file
 
 
-TARGETS: Final = {
-    "bash": Target("XDG_DATA_HOME", ".local/share", f"bash-completion/completions/{PROGRAM}"),
-    "zsh": Target("", ".zfunc", f"_{PROGRAM}", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
-    "fish": Target("XDG_CONFIG_HOME", ".config", f"fish/completions/{PROGRAM}.fish"),
+COMPLETION_FILES: Final = {
+    "bash": CompletionFile(
+        "XDG_DATA_HOME", ".local/share", f"bash-completion/completions/{PROGRAM}"
+    ),
+    "zsh": CompletionFile(
+        "", ".zfunc", f"_{PROGRAM}", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"
+    ),
+    "fish": CompletionFile("XDG_CONFIG_HOME", ".config", f"fish/completions/{PROGRAM}.fish"),
 }
 """Bash needs the package bash-completion; fish needs nothing."""
 
@@ -50,18 +54,18 @@ def completion(session: Session, shell: str | None, install: bool) -> None:  # n
     Without a shell, for the one that the variable SHELL names.
     """
     name = shell or Path(os.environ.get("SHELL", "")).name
-    if name not in TARGETS:
-        near = nearest(name, TARGETS)
-        hint = f"did you mean `{near}`?" if near else f"name one of {', '.join(TARGETS)}"
+    if name not in COMPLETION_FILES:
+        near = nearest(name, COMPLETION_FILES)
+        hint = f"did you mean `{near}`?" if near else f"name one of {', '.join(COMPLETION_FILES)}"
         raise InputError(f"no completion for the shell `{name}`", hint=hint)
-    script, target = _script(name), TARGETS[name]
+    script, file = _script(name), COMPLETION_FILES[name]
     if not install:
         session.show(script, {"shell": name, "script": script})
         return
-    path = target.path()
+    path = file.path()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(script, encoding="utf-8")
-    next_ = f"add to ~/.{name}rc: {target.line}" if target.line else f"start a new {name}"
+    next_ = f"add to ~/.{name}rc: {file.line}" if file.line else f"start a new {name}"
     session.show(f"written  {path}\nnext     {next_}", {"shell": name, "path": str(path)})
 
 

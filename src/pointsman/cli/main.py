@@ -110,7 +110,10 @@ class LazyCommands(click.Group):
         for title, names in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl(
-                    [(name.ljust(longest), _shortened(COMMANDS[name][1], width)) for name in names]
+                    [
+                        (name.ljust(longest), _short_summary(COMMANDS[name][1], width))
+                        for name in names
+                    ]
                 )
 
     def resolve_command(
@@ -127,7 +130,7 @@ class LazyCommands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _shortened(summary: str, width: int) -> str:
+def _short_summary(summary: str, width: int) -> str:
     return click.Command("", help=summary).get_short_help_str(width)
 
 
