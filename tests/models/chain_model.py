@@ -219,9 +219,12 @@ class _Chain:
         is_cloud = entry is not None and entry["location"] == "cloud"
         needs = (entry or {}).get("capabilities", {})
         most = needs.get("max_context_tokens")
+        stops = facts.get("stops", [])
         vetoes = [
-            ("privacy_blocked", (facts.get("privacy_level") == "local" and is_cloud)
-             or (self.chosen_here and (entry is None or is_cloud))),
+            ("privacy_blocked", self.chosen_here and (entry is None or is_cloud)),
+            ("stopped", entry is not None and any(each["scope"] != "provider"
+                            or each["name"] == model.partition(":")[0] for each in stops)),
+            ("privacy_blocked", facts.get("privacy_level") == "local" and is_cloud),
             ("not_permitted", allowed is not None and model not in map(canonical, allowed)),
             ("not_configured", entry is None
              or (configured is not None and model not in map(canonical, configured))),

@@ -215,6 +215,7 @@ class Draw(random.Random):
             "excluded_models": lambda: [self.spelled(self.choice(known))],
             "named_model": lambda: self.spelled(self.choice([*known, "p:gone"])),
             "max_output_tokens": lambda: self.choice([1, 100, 32_000]),
+            "stops": lambda: [self.stop() for _ in range(self.randint(1, 2))],
         }
         drawn |= {name: make() for name, make in optional.items() if self.chance(2)}
         return drawn | {name: make() for name, make in rare.items() if self.chance(6)}
@@ -243,6 +244,11 @@ class Draw(random.Random):
     def caller(self) -> Plain:
         names = {"key_id": KEYS, "key_name": KEYS, "tenant": TENANTS, "agent": AGENTS}
         return {name: self.choice(names[name]) for name in self.some(sorted(names))}
+
+    def stop(self) -> Plain:
+        scope = self.choice(["provider", "provider", "provider", "tenant", "all"])
+        name = {"provider": self.choice("pqrs"), "tenant": "acme", "all": ""}[scope]
+        return {"id": "s1", "scope": scope, "name": name, "reason": "drill", "by": "bob"}
 
     def estimate(self, known: list[str]) -> int | Plain:
         if self.chance(2):

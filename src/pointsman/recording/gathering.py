@@ -19,6 +19,7 @@ from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.recording.health import LiveHealth
+from pointsman.recording.stops import Stops
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, PolicyFiles
@@ -115,8 +116,15 @@ def configured_models(models: ModelsFile, known: Iterable[str], home: Path) -> t
 class Gathering:
     """Gathers the facts of turns in one home."""
 
-    def __init__(self, home: Home, files: PolicyFiles, health: Callable[[], LiveHealth]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        files: PolicyFiles,
+        health: Callable[[], LiveHealth],
+        stops: Stops | None = None,
+    ) -> None:
         self._home = home
+        self._stops = stops
         self._files = files
         self._health = health
         self.warnings: tuple[str, ...] = ()
@@ -211,6 +219,9 @@ class Gathering:
             caller=around.caller() if in_force.ready.asks_caller else UNSET,
             tool_names=around.tool_names() if in_force.ready.asks_tool_names else UNSET,
         )
+        stops = self._stops
+        if stops is not None and stops.in_force():
+            facts = replace(facts, stops=stops.facts(around.caller().tenant) or UNSET)
         if around.is_worker or not self._has_patterns():
             return facts
         settings = in_force.ready.scope(facts.workspace_path).pattern

@@ -23,6 +23,7 @@ Slot = Literal[
 ]
 Verdict = Literal["not_applicable", "deferred", "rejected", "chose"]
 ValidationFailure = Literal[
+    "stopped",
     "privacy_blocked",
     "not_permitted",
     "not_configured",
