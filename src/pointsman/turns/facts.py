@@ -41,6 +41,14 @@ class BudgetLeft(Struct, frozen=True, forbid_unknown_fields=True):
     left_microusd: MicroUsd
 
 
+class SplitUnits(Struct, frozen=True, forbid_unknown_fields=True):
+    """The names by which turns fall into the slots of a split; empty where there is none."""
+
+    session: str = ""
+    key: str = ""
+    turn: str = ""
+
+
 StopScope = Literal["all", "tenant", "provider"]
 
 
@@ -109,6 +117,8 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
     tool_names: tuple[str, ...] | UnsetType = UNSET
     stops: tuple[ActiveStop, ...] | UnsetType = UNSET
     """The orders in force, where there are any."""
+    split_units: SplitUnits | UnsetType = UNSET
+    """Gathered where a rule has a split."""
 
     @property
     def asked_output(self) -> int | None:
@@ -179,6 +189,7 @@ class GivenFacts(Struct, frozen=True, forbid_unknown_fields=True):
     caller: CallerFacts | None = None
     tool_names: tuple[str, ...] | None = None
     stops: tuple[ActiveStop, ...] = ()
+    split_units: SplitUnits | None = None
 
 
 def read_facts(document: Document) -> GivenFacts:
@@ -219,6 +230,7 @@ def turn_facts(given: GivenFacts, override: Override | None, message: str) -> Tu
         caller=UNSET if given.caller is None else _caller(given.caller),
         tool_names=UNSET if given.tool_names is None else given.tool_names,
         stops=given.stops or UNSET,
+        split_units=UNSET if given.split_units is None else given.split_units,
     )
 
 
