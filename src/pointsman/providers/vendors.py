@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.providers.port import Dialect, Operation
+from pointsman.providers.port import OPERATIONS, Dialect, Operation
 from pointsman.turns.registry.services import SERVICES, Kind, ModelService
 
 
@@ -65,10 +65,7 @@ def _openai(service: ModelService) -> Vendor:
         kind=service.name,
         base_url=service.base_url,
         paths={name: version + _PATHS[name] for name in service.speaks},
-        operations={
-            "embeddings": f"{version}/embeddings",
-            "completions": f"{version}/completions",
-        },
+        operations={each: f"{version}/{each}" for each in OPERATIONS},
         passed=frozenset({"openai-beta"}) if service.name == "openai" else frozenset(),
         is_versioned=is_versioned,
         renames=service.renames,

@@ -26,6 +26,7 @@ from pointsman.providers.port import (
     Deadlines,
     Dialect,
     ErrorClass,
+    Operation,
     Outgoing,
     UpstreamAnswer,
     UpstreamError,
@@ -45,11 +46,17 @@ from pointsman.version import VERSION
 class HeadTemplate:
     """Writes the heads of requests to one address."""
 
-    __slots__ = ("_fixed", "_names", "_own", "_ready", "_vendor")
+    __slots__ = ("_accept", "_fixed", "_names", "_own", "_ready", "_vendor")
 
     def __init__(
-        self, vendor: Vendor, origin: UpstreamOrigin, target: str, headers: Mapping[str, str]
+        self,
+        vendor: Vendor,
+        origin: UpstreamOrigin,
+        target: str,
+        headers: Mapping[str, str],
+        accept: str,
     ) -> None:
+        self._accept = accept
         lines = {
             "host": origin.host_header,
             "user-agent": f"pointsman/{VERSION}",
@@ -70,6 +77,11 @@ class HeadTemplate:
         if outgoing.headers:
             # Headers that may be refused come first: once the key is written, nothing may raise.
             head = self._before_length(self._passed_lines(outgoing.headers), secret, is_stream)
+        elif outgoing.media_type:
+            head = self._before_length(self._own, secret, is_stream).replace(
+                _JSON_LINE,
+                f"content-type: {_header_value(outgoing.media_type)}\r\n".encode("ascii"),
+            )
         else:
             ready = self._ready.get(is_stream)
             if ready is None or ready[0] is not secret:
@@ -80,7 +92,7 @@ class HeadTemplate:
 
     def _before_length(self, passed: str, secret: Secret, is_stream: bool) -> bytes:  # noqa: FBT001 - as an answer is asked for
         vendor = self._vendor
-        accept = "text/event-stream" if is_stream else "application/json"
+        accept = "text/event-stream" if is_stream else self._accept
         key = (
             ""
             if secret is NO_SECRET
@@ -96,11 +108,20 @@ class HeadTemplate:
             key = name.lower()
             if key not in vendor.passed or key in self._names:
                 continue
-            if not HEADER_VALUE.fullmatch(value):
-                message = f"the header `{key}` holds characters that a header cannot hold"
-                raise UpstreamError(message, error_class="invalid_request")
+            _header_value(value, key)
             lines[key] = f"{lines[key]}, {value}" if key in lines else value
         return _lines({**vendor.headers, **lines}.items())
+
+
+_JSON_LINE: Final = b"content-type: application/json\r\n"
+
+
+def _header_value(value: str, name: str = "content-type") -> str:
+    """Return the value of a caller's header, or raise that a header cannot hold it."""
+    if HEADER_VALUE.fullmatch(value):
+        return value
+    message = f"the header `{name}` holds characters that a header cannot hold"
+    raise UpstreamError(message, error_class="invalid_request")
 
 
 def target_of(path: str, query: Mapping[str, str]) -> str:
@@ -175,6 +196,8 @@ _MODEL: Final = "{model}"
 _ERROR_BODY_S = 5.0
 _ERROR_BODY_BYTES = 64 * 1024
 _ACCEPTED_TYPES = ("application/json", "text/event-stream", "")
+_OF_JSON: Final = ("", "embeddings", "completions")
+"""The operations that answer in JSON or events; others may bring sound, pictures or plain text."""
 
 
 def _random_spread() -> float:
@@ -225,13 +248,15 @@ class HttpProvider:
         self._places: dict[str, str] = {each: vendor.paths[each] for each in self.dialects}
         self._places |= {str(name): at for name, at in vendor.operations.items()}
 
-        def new_head(at: str, query: Mapping[str, str]) -> HeadTemplate:
+        def new_head(name: str, at: str, query: Mapping[str, str]) -> HeadTemplate:
             target = target_of(path + at, {**configured.query, **query})
-            return HeadTemplate(vendor, origin, target, headers)
+            is_json = name in _OF_JSON or name in self.dialects
+            accept = "application/json" if is_json else "*/*"
+            return HeadTemplate(vendor, origin, target, headers, accept)
 
         self._new_head = new_head
         self._heads = {
-            name: new_head(at, {}) for name, at in self._places.items() if _MODEL not in at
+            name: new_head(name, at, {}) for name, at in self._places.items() if _MODEL not in at
         }
         self._keys = KeyRing(_keys(configured), home, surroundings.monotonic_s)
         self._timeout_s = float(configured.timeout_s)
@@ -353,7 +378,7 @@ class HttpProvider:
         # The name is the configuration's; the models of a home are few.
         at = at.replace(_MODEL, quote(outgoing.model, safe="-._~@:"))
         if at not in self._heads:
-            self._heads[at] = self._new_head(at, query)
+            self._heads[at] = self._new_head(outgoing.operation or dialect, at, query)
         return self._heads[at]
 
     async def _try(
@@ -375,7 +400,7 @@ class HttpProvider:
             error.credential = used
             raise
         exchange.credential = used
-        unreadable = unreadable_reason(exchange.headers)
+        unreadable = unreadable_reason(exchange.headers, outgoing.operation)
         if exchange.status >= 300 or unreadable:
             failure = await self._failure(exchange, secret, unreadable)
             failure.credential = used
@@ -400,7 +425,7 @@ class HttpProvider:
         return failure_of(self.name, status, exchange.headers, secret.redact(body), now_s)
 
 
-def unreadable_reason(headers: Mapping[str, str]) -> str:
+def unreadable_reason(headers: Mapping[str, str], operation: Operation = "") -> str:
     """Say why a body that is on its way cannot be used; empty when it can."""
     if headers.get("content-type") == "application/json" and "content-encoding" not in headers:
         return ""
@@ -408,9 +433,11 @@ def unreadable_reason(headers: Mapping[str, str]) -> str:
     if encoding and encoding.lower() != "identity":
         return "packed its answer, which was not asked for"
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in _ACCEPTED_TYPES and not kind.endswith("+json"):
+    if kind in _ACCEPTED_TYPES or kind.endswith("+json"):
+        return ""
+    if operation in _OF_JSON:
         return "answered with neither JSON nor events"
-    return ""
+    return "answered with a page" if kind == "text/html" else ""
 
 
 def _keys(configured: Configured) -> tuple[ProviderKey, ...]:
