@@ -115,10 +115,12 @@ class Gathering:
         self.warnings: tuple[str, ...] = ()
         self._patterns_seen = (float("-inf"), False)
         self._configured: _Configured | None = None
+        self.learns_in_background = False
+        """Whether turns go on while much is learned: an event loop must not wait for that."""
 
     @cached_property
     def _patterns(self) -> PatternStore:
-        return PatternStore(self._home.patterns)
+        return PatternStore(self._home.patterns, in_background=self.learns_in_background)
 
     @cached_property
     def vector_of(self) -> Callable[[str], bytes]:
