@@ -104,13 +104,9 @@ _MODEL: Final = "{model}"
 """Where the model stands in an address."""
 _ERROR_BODY_S = 5.0
 _ERROR_BODY_BYTES = 64 * 1024
-<<<<<<< HEAD
 _ACCEPTED_TYPES = ("application/json", "text/event-stream", EVENT_STREAM, "")
-=======
-_ACCEPTED_TYPES = ("application/json", "text/event-stream", "")
 _OF_JSON: Final = ("", "embeddings", "completions")
 """The operations that answer in JSON or events; others may bring sound, pictures or plain text."""
->>>>>>> main
 
 
 def _random_spread() -> float:
