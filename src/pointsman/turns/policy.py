@@ -303,7 +303,6 @@ class _Check:
 
     def __init__(self, models: Mapping[str, Model], home: str) -> None:
         self._models = models
-        self._aliases = aliases(models)
         self._home = home
 
     def problems(self, routing: RoutingFile, document: Document) -> Iterable[Problem]:
@@ -392,7 +391,7 @@ class _Check:
                 message = "`by` belongs to a `split`, and the rule has none"
                 yield document.problem((*path, "by"), Code.INVALID_VALUE, message)
             return
-        known, unknown = self._aliases, False
+        known, unknown = aliases(self._models), False
         for name in rule.split:
             if model_id(name) not in known:
                 unknown = True
