@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from pointsman.kernel.entry import Chain
 
-Purpose = Literal["snapshot", "bundle", "head"]
+Purpose = Literal["snapshot", "bundle", "head", "receipt"]
 
 
 def key_id(public: bytes) -> str:
