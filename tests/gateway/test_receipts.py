@@ -19,9 +19,11 @@ SECRET_RULE = "quarterly numbers"
 ROUTING = {
     "schema_version": 1,
     "global_default": "open:big",
-    "rules": [{"name": SECRET_RULE, "when": {"has_images": True}, "use": "house:llama"},
-              {"name": "short ones", "when": {"message_contains_any": ["hello"]}, "use": "house:llama"}],
-}  # fmt: skip
+    "rules": [
+        {"name": SECRET_RULE, "when": {"has_images": True}, "use": "house:llama"},
+        {"name": "short ones", "when": {"message_contains_any": ["hello"]}, "use": "house:llama"},
+    ],
+}
 
 
 def receipt(live: Running, turn: str, disclose: str = "full", **headers: str) -> dict:

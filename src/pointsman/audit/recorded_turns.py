@@ -106,7 +106,7 @@ def _turn_about(ledger: LedgerReader, turn_id: str) -> Stored | None:
 
 
 def entries_about(ledger: LedgerReader, turn: Stored) -> list[Stored]:
-    """Return the entries about a turn and about each decision on it, in order; the turn's is one."""
+    """Return the entries about a turn and about each decision on it, in order."""
     about = [each for each in ledger.with_ref(turn.entry.ref) if each != turn]
     decisions = [turn, *(each for each in about if each.entry.kind.startswith(DECISION))]
     acted = [each for decision in decisions for each in ledger.with_ref(decision.entry.id)]

@@ -1,7 +1,7 @@
 """Make the receipt of a turn: its entries, the proofs that they are in the ledger, its inputs.
 
-The same turn gives the same receipt, but for checkpoints that come meanwhile. What it says beyond
-the entries themselves (commitments to texts, what a view shows) rests on its own signature.
+The same turn gives the same receipt, but for checkpoints that come meanwhile. Commitments to texts
+and views of payloads rest on its own signature, all else on the hashes of entries.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pointsman.audit.receipts.disclosure import (
 from pointsman.audit.receipts.shapes import (
     Disclosure,
     InclusionProof,
-    TurnReceipt,
     ReceiptEntry,
     ReceiptText,
+    TurnReceipt,
     signed_receipt,
 )
 from pointsman.audit.recorded_turns import check_recorded, entries_about, turn_named
@@ -86,7 +86,7 @@ def _is_decision(entry: Entry) -> bool:
 
 
 class _ReceiptMaker:
-    """Entries on their way into a receipt, with what they name."""
+    """Entries on their way into a receipt, with their facts, policies and seals."""
 
     def __init__(self, home: Home, ledger: LedgerReader, disclosure: Disclosure) -> None:
         self._ledger = ledger

@@ -18,7 +18,7 @@ View = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
 
 
 class InclusionProof(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why an entry is in a signed tree: its checkpoint's place, and the RFC 6962 path to its root."""
+    """The place of a checkpoint, and the RFC 6962 path from an entry to its root."""
 
     checkpoint: int
     path: tuple[str, ...]
@@ -28,7 +28,7 @@ class ReceiptEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """An entry of the ledger. `proof` is null while no checkpoint covers it.
 
     `payload` and `salt`, from which the commitments of a redacted receipt are salted, stand in a
-    full receipt; in the others, `view` is what is told of the payload.
+    full receipt; the others have a `view` of the payload.
     """
 
     chain: str

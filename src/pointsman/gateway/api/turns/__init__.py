@@ -73,7 +73,7 @@ ROUTES: Final = (
             "/api/turns/{id}/receipt",
             "read",
             ALL,
-            "give a signed receipt of a turn, from which its decision can be derived again elsewhere",
+            "send the signed receipt of a turn, from which its decision can be derived again",
             handler="show_receipt",
             answer="pointsman.audit.receipts.shapes.TurnReceipt",
             parameters=(DISCLOSE,),

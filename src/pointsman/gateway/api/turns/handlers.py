@@ -83,7 +83,7 @@ class TurnApi:
         return await in_thread(lambda: record_of(home, name, is_open=is_open))
 
     async def show_receipt(self, request: ApiRequest) -> Raw:
-        """Give a signed receipt of a turn."""
+        """Send the signed receipt of a turn."""
         asked = request.parameter("disclose") or "full"
         if asked not in get_args(Disclosure):
             raise InputError("`disclose` is none there is", hint=", ".join(get_args(Disclosure)))
