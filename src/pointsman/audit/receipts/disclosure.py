@@ -1,7 +1,7 @@
 """Views of a recorded payload for receipts that hide some: commitments, or the outcome alone.
 
 A commitment is a digest salted by the entry and the place, so equal texts do not show, and a text
-cannot be guessed without the entry's salt. What may stand in clear is listed; all else is hidden.
+cannot be guessed without the entry's salt. `_SHOWN` lists the members left in clear.
 """
 
 from __future__ import annotations
