@@ -85,7 +85,7 @@ class UpstreamAnswer(Protocol):
         ...
 
 
-REQUEST_IDS: Final = ("x-request-id", "request-id")
+REQUEST_IDS: Final = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
 
 
 def provider_request_id(headers: Mapping[str, str]) -> str:

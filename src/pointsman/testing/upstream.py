@@ -148,6 +148,8 @@ def _find_refusal(request: Received) -> Reply | None:
     if request.operation:
         is_named = isinstance(request.json.get("model"), str)
         return None if is_named else fails(400, "invalid_request_error", "model: Field required")
+    if request.path.endswith("/token"):
+        return None
     is_known = request.path.endswith(("/chat/completions", "/responses", "/messages"))
     if not (is_known or request.dialect == "gemini"):
         return fails(404, "not_found_error", "no such path")

@@ -134,6 +134,12 @@ def fails(
     ]
 
 
+def grants(token: str, seconds: int = 3600) -> Reply:
+    """Answer as a token endpoint does: with a token of OAuth 2.0."""
+    told: Json = {"token_type": "Bearer", "expires_in": seconds, "access_token": token}
+    return lambda _request: [SendBytes(json_answer(told))]
+
+
 def does(*steps: Step) -> Reply:
     """Do the same on every request."""
     return lambda _request: steps

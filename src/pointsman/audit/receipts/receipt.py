@@ -61,6 +61,7 @@ def turn_receipt(home: Home, name: str, disclosure: Disclosure) -> bytes:
             ledger=home.identity.ledger,
             turn=turn.entry.ref,
             keys=home.identity.keys,
+            rotations=home.identity.rotations,
             checkpoints=tuple(maker.checkpoints),
             entries=entries,
             bodies=dict(sorted(maker.bodies.items())) if is_full else {},

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import Form
+from pointsman.kernel.rotation import KeyRotation
 from pointsman.kernel.signing import SigningKey, signed_bytes
 
 Disclosure = Literal["full", "redacted", "minimal"]
@@ -64,13 +65,17 @@ class ReceiptSignature(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TurnReceipt(Struct, frozen=True, forbid_unknown_fields=True):
-    """A receipt. `bodies` are facts and policies by their content ids."""
+    """A receipt. `bodies` are facts and policies by their content ids.
+
+    `rotations` are the statements by which each of the keys names the next.
+    """
 
     format: Literal["pointsman/receipt/1"]
     disclosure: Disclosure
     ledger: str
     turn: str
     keys: tuple[str, ...]
+    rotations: tuple[KeyRotation, ...]
     checkpoints: tuple[str, ...]
     entries: tuple[ReceiptEntry, ...]
     bodies: dict[str, str]
