@@ -135,7 +135,7 @@ def test(session: Session, file: str) -> None:
 def prove(session: Session, file: str | None, claim: tuple[str, ...], cases: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Answer claims about every turn there can be, exactly; exit 1 when one is refuted.
 
-    Without claims: what must stay here reaches no cloud model, and every rule can fire.
+    Without claims: private turns reach no cloud model, and every rule can fire.
     """
     # Imported here: the other commands prove nothing.
     from pointsman.operations.rules.proofs import (  # noqa: PLC0415 - see above

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import MicroUsd
@@ -18,6 +18,7 @@ from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import TRUE
 from pointsman.turns.proofs.turn_variables import TurnVariables
 from pointsman.turns.registry.models import TIERS, Model, call_estimate
+from pointsman.turns.rules.condition import Condition
 from pointsman.turns.trace import Slot
 
 UNKNOWN: Final = "unknown:model"
@@ -42,6 +43,8 @@ class World(Struct, frozen=True):
     models: tuple[str, ...]
     budget_left: MicroUsd | None = None
     max_output_tokens: int | None = None
+    team_budgets: tuple[str, ...] = ()
+    team_limits: tuple[MicroUsd, ...] = ()
 
 
 class ChainFormula:
@@ -62,6 +65,8 @@ class ChainFormula:
         self._kept_here = -TRUE
         """Where a local model was chosen by hand and could not take the turn."""
         self._no_model: list[int] = []
+        budgets = ready.policy.budgets
+        self._has_team = any(each.each == "tenant" for each in budgets)
         rest = self._by_hand()
         for scope, inside in self._scopes():
             self._run_scope(scope, self._both((rest, inside)))
@@ -117,10 +122,18 @@ class ChainFormula:
         if can.supports_structured_output is False:
             yield turn.flag("requires_structured_output")
         if self._world.budget_left is not None:
-            yield self._is_dearer(model, max(self._world.budget_left, MicroUsd(0)))
+            yield self._is_dearer(model, self._world.budget_left)
+        for limit in self._world.team_limits:
+            # A tenant's budget allows as much as the rules that ask for it leave open.
+            is_below = -turn.more("team_left_microusd", limit - 1)
+            yield self._both((is_below, self._is_dearer(model, MicroUsd(limit - 1))))
 
     def _is_dearer(self, model: Model, limit: MicroUsd) -> int:
-        """Return where a call may cost more than a limit: above some count of input tokens."""
+        """Return where a call may cost more than a limit: above some count of input tokens.
+
+        A call that costs nothing costs no more than any limit.
+        """
+        limit = max(limit, MicroUsd(0))
 
         def is_within(tokens: int) -> bool:
             cost = call_estimate(model, tokens, self._world.max_output_tokens)
@@ -183,7 +196,7 @@ class ChainFormula:
         rest = where
         for each in scope.rules:
             name = each.rule.name
-            hit = self._both((rest, self._turn.holds(each.rule.when)))
+            hit = self._both((rest, self._turn.holds(each.rule.when, has_team=self._has_team)))
             self.rules[name] = self._either((self.rules.get(name, -TRUE), hit))
             left = self._win("rule", name, each.rule.use, hit)
             rest = self._either((self._both((rest, -hit)), left))
@@ -236,4 +249,19 @@ def world_of(policies: Iterable[CompiledTurnPolicy]) -> World:
     given = [*policies]
     shared = [alias for alias in given[0].aliases if all(alias in each.aliases for each in given)]
     models = dict.fromkeys(name for each in given for name in each.models)
-    return World(tuple(shared), tuple(models))
+    policies_of = [each.policy for each in given]
+    budgets = [each for policy in policies_of for each in policy.budgets if each.each == "tenant"]
+    rules = [rule for policy in policies_of for rule in policy.rules]
+    rules += [rule for policy in policies_of for own in policy.workspaces for rule in own.rules]
+    limits = sorted({limit for rule in rules for limit in team_limits(rule.when)})
+    names = dict.fromkeys(each.name for each in budgets)
+    return World(tuple(shared), tuple(models), team_budgets=tuple(names), team_limits=tuple(limits))
+
+
+def team_limits(asked: Condition) -> Iterator[MicroUsd]:
+    """Yield the amounts of a tenant's budget that a condition asks about."""
+    if asked.team_budget_remaining_lt_microusd is not UNSET:
+        yield asked.team_budget_remaining_lt_microusd
+    denied = () if asked.not_ is None else (asked.not_,)
+    for inner in (*(asked.any_of or ()), *(asked.all_of or ()), *denied):
+        yield from team_limits(inner)

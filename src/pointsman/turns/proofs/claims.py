@@ -17,13 +17,13 @@ from pointsman.kernel.schema import conform
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import Privacy
 from pointsman.turns.policy import RoutingRule, unknown_model_problems
-from pointsman.turns.proofs.chain_formula import ChainFormula, Winner, world_of
+from pointsman.turns.proofs.chain_formula import ChainFormula, Winner, World, team_limits, world_of
 from pointsman.turns.proofs.examples import Example, make_example
 from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import Model
 from pointsman.turns.proofs.turn_variables import TurnVariables, is_met
 from pointsman.turns.registry.models import Location, Tier, model_id, provider_of
-from pointsman.turns.rules.condition import When, Words, condition
+from pointsman.turns.rules.condition import Condition, When, Words, condition
 from pointsman.turns.rules.condition import problems as condition_problems
 from pointsman.turns.trace import Slot
 
@@ -148,25 +148,37 @@ class Prover:
 
     def __init__(self, ready: CompiledTurnPolicy) -> None:
         self._ready = ready
-        self._known: dict[tuple[MicroUsd | None, int | None], _Question] = {}
+        self._world = world_of([ready])
+        self._known: dict[World, _Question] = {}
 
     def answer(self, claim: Claim) -> ClaimAnswer:
         """Answer a claim exactly, or raise where that takes too many steps."""
         when = claim.when
-        left, most = _microusd(when.budget_left_usd), _or_none(when.max_output_tokens)
-        question = self._known.get((left, most))
+        limits = {*self._world.team_limits, *team_limits(own_condition(when))}
+        world = replace(
+            self._world,
+            budget_left=_microusd(when.budget_left_usd),
+            max_output_tokens=_or_none(when.max_output_tokens),
+            team_limits=tuple(sorted(limits)),
+        )
+        question = self._known.get(world)
         if question is None:
-            question = self._known[left, most] = _Question(self._ready, left, most)
+            question = self._known[world] = _Question(self._ready, world)
         return question.answer(claim)
+
+
+def own_condition(when: ClaimedTurns) -> Condition:
+    """Return the part of a claim's turns that is said as in routing rules."""
+    return condition(When(**{name: getattr(when, name) for name in When.__struct_fields__}))
 
 
 class _Question:
     """The formula of a policy under one budget."""
 
-    def __init__(self, ready: CompiledTurnPolicy, left: MicroUsd | None, most: int | None) -> None:
+    def __init__(self, ready: CompiledTurnPolicy, world: World) -> None:
         self._ready = ready
-        self._world = replace(world_of([ready]), budget_left=left, max_output_tokens=most)
-        self._turn = TurnVariables()
+        self._world = world
+        self._turn = TurnVariables(team_budgets=world.team_budgets)
         self._similar = SimilarTurns(self._turn, self._world.models)
         self._chain = ChainFormula(ready, self._turn, self._world, self._similar)
 
@@ -209,8 +221,7 @@ class _Question:
     def _turns_literal(self, when: ClaimedTurns) -> int:
         """Return where a turn is of the kind that a claim is about."""
         turn, solver = self._turn, self._turn.solver
-        own = {name: getattr(when, name) for name in When.__struct_fields__}
-        parts = [turn.holds(condition(When(**own)))]
+        parts = [turn.holds(own_condition(when), has_team=bool(self._world.team_budgets))]
         for name in _FLAGS:
             value = getattr(when, name)
             if value is not UNSET:

@@ -22,9 +22,10 @@ from pointsman.turns.facts import (
     turn_facts,
 )
 from pointsman.turns.proofs.chain_formula import Winner, World
+from pointsman.turns.proofs.found_turn import FoundTurn, with_budget
 from pointsman.turns.proofs.similar_turns import SimilarTurns, rows_for
 from pointsman.turns.proofs.solver import Model
-from pointsman.turns.proofs.turn_variables import TurnVariables, with_budget
+from pointsman.turns.proofs.turn_variables import TurnVariables
 from pointsman.turns.trace import TurnOutcome, TurnTrace
 
 
@@ -58,14 +59,14 @@ def example_facts(
     model: Model,
 ) -> GivenFacts | None:
     """Return the facts of a turn that was found, as a caller writes them for all these policies."""
-    found = with_budget(turn.facts(model), world.budget_left)
+    found = with_budget(FoundTurn(turn, model).facts(), world.budget_left)
     scopes = [each.scope(found.workspace_path) for each in policies]
     rows = rows_for({each.pattern: similar.choice(model, each.pattern) for each in scopes})
     if rows is None:
         return None
     asked = UNSET if world.max_output_tokens is None else world.max_output_tokens
     return given_facts(
-        replace(found, pattern_rows=rows, max_output_tokens=asked), turn.alias(model)
+        replace(found, pattern_rows=rows, max_output_tokens=asked), FoundTurn(turn, model).alias()
     )
 
 
@@ -74,7 +75,7 @@ def decide_example(ready: CompiledTurnPolicy, given: GivenFacts) -> Winner | Non
     override, message = split_override(
         given.message, ready.aliases, "off" if given.session.is_worker else "strict"
     )
-    return winner_of(*decide(ready, turn_facts(given, override, message)))
+    return winner_of(*decide(ready, ready.complete(turn_facts(given, override, message))))
 
 
 def winner_of(outcome: TurnOutcome, trace: TurnTrace) -> Winner | None:
@@ -123,6 +124,8 @@ def given_facts(facts: TurnFacts, alias: str | None) -> GivenFacts:
             for each in facts.budgets
         ),
         excluded_models=facts.excluded_models,
+        caller=None if facts.caller is UNSET else facts.caller,
+        tool_names=None if facts.tool_names is UNSET else facts.tool_names,
         named_model=None if named is UNSET else named,
         max_output_tokens=None if facts.max_output_tokens is UNSET else facts.max_output_tokens,
     )

@@ -10,13 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import re2
-from msgspec import UNSET
-from msgspec.structs import replace
+from msgspec import UNSET, UnsetType
 
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.canonical import MAX_INT
-from pointsman.kernel.number import MicroUsd
-from pointsman.turns.facts import ANY_MODEL, BudgetLeft, TurnFacts
+from pointsman.turns.facts import ANY_MODEL, TurnFacts
 from pointsman.turns.proofs.solver import TRUE, Literals, Model, Solver
 from pointsman.turns.proofs.texts import TextSearch
 from pointsman.turns.registry.models import TIERS, provider_of
@@ -26,19 +24,23 @@ from pointsman.turns.rules.text_patterns import literal_pattern
 PLAIN: Final = TurnFacts("hello", estimated_input_tokens={ANY_MODEL: 100})
 """A turn in which nothing is special."""
 
-NumberName = Literal["input_tokens", "local_minutes", "cost_today_microusd"]
+NumberName = Literal[
+    "input_tokens", "local_minutes", "cost_today_microusd", "team_left_microusd"
+]  # fmt: skip
 FlagName = Literal[
     "has_images", "has_tool_calls_in_history", "has_tool_definitions", "has_system_prompt",
     "requires_structured_output", "is_worker", "stays_local", "has_workspace",
 ]  # fmt: skip
 ChoiceName = Literal["override", "named_model", "sticky_model", "delegate_tier"]
+CallerName = Literal["key_id", "key_name", "tenant", "agent"]
 
-_BOUNDS: Final[dict[NumberName, tuple[int, int]]] = {
+BOUNDS: Final[dict[NumberName, tuple[int, int]]] = {
     "input_tokens": (0, MAX_INT),
     "local_minutes": (0, 24 * 60 - 1),
     "cost_today_microusd": (0, MAX_INT),
+    "team_left_microusd": (-MAX_INT, MAX_INT),
 }
-_ODD_PATHS: Final = (r"(?s)\A/(.*/)?/", r"(?s)\A/(.*/)?\.{1,2}(/|\z)", r"(?s)\A/.*[^/]/\z")
+ODD_PATHS: Final = (r"(?s)\A/(.*/)?/", r"(?s)\A/(.*/)?\.{1,2}(/|\z)", r"(?s)\A/.*[^/]/\z")
 """Absolute paths that are not in their normal form."""
 
 _ESCAPED: Final = r"\A\\@"
@@ -49,31 +51,34 @@ _EMPTY: Final = r"\A\z"
 class TurnVariables:
     """One turn that is looked for. Each literal says something about its facts."""
 
-    def __init__(self, base: TurnFacts = PLAIN) -> None:
+    def __init__(self, base: TurnFacts = PLAIN, team_budgets: tuple[str, ...] = ()) -> None:
         self.base = base
+        self.team_budgets = team_budgets
+        """The budgets for each tenant; one variable stands for what the tightest still allows."""
         self.solver = Solver(self._broken_texts)
         self.search = TextSearch(self.solver.spend)
-        self._flags: dict[FlagName, int] = {}
-        self._numbers: dict[NumberName, dict[int, int]] = {name: {} for name in _BOUNDS}
-        self._texts: dict[str, int] = {}
-        self._paths: dict[str, int] = {}
-        self._words: dict[tuple[str, str], int] = {}
-        self._out: dict[str, int] = {}
-        self._choices: dict[ChoiceName, dict[str, int]] = {}
-        self._conditions: dict[Condition, int] = {}
+        self.flags: dict[FlagName, int] = {}
+        self.numbers: dict[NumberName, dict[int, int]] = {name: {} for name in BOUNDS}
+        self.texts: dict[str, int] = {}
+        self.paths: dict[str, int] = {}
+        self.words: dict[tuple[str, str], int] = {}
+        self.outages: dict[str, int] = {}
+        self.choices: dict[ChoiceName, dict[str, int]] = {}
+        self.callers: dict[CallerName, dict[str, int]] = {}
+        self._conditions: dict[tuple[Condition, bool], int] = {}
 
     def flag(self, name: FlagName) -> int:
         """Return the literal of a fact that is true or false."""
-        if name not in self._flags:
-            self._flags[name] = self.solver.choice(prefers=_flag_of(self.base, name))
-        return self._flags[name]
+        if name not in self.flags:
+            self.flags[name] = self.solver.choice(prefers=flag_of(self.base, name))
+        return self.flags[name]
 
     def more(self, name: NumberName, limit: int) -> int:
         """Return a literal that holds where a number is above a limit."""
-        least, most = _BOUNDS[name]
+        least, most = BOUNDS[name]
         if not least <= limit < most:
             return TRUE if limit < least else -TRUE
-        known = self._numbers[name]
+        known = self.numbers[name]
         if limit not in known:
             known[limit] = self.solver.choice(prefers=number_of(self.base, name) > limit)
             below = max((each for each in known if each < limit), default=None)
@@ -86,26 +91,26 @@ class TurnVariables:
 
     def text(self, pattern: str) -> int:
         """Return a literal that holds where a pattern is found in the message."""
-        if pattern not in self._texts:
+        if pattern not in self.texts:
             message = self.base.message
             if not isinstance(message, str):
                 raise MissingSnapshot("a rule reads the message, and its text is not kept")
             is_found = bool(self.search.hits(message, (pattern,)))
-            is_first = not self._texts
-            self._texts[pattern] = self.solver.choice(prefers=is_found)
+            is_first = not self.texts
+            self.texts[pattern] = self.solver.choice(prefers=is_found)
             if is_first:
                 # A message that begins so is written without its first character, but for workers.
                 self.solver.add((-self.text(_ESCAPED), self.flag("is_worker")))
-        return self._texts[pattern]
+        return self.texts[pattern]
 
     def path(self, pattern: str) -> int:
         """Return a literal that holds where a pattern is found in the workspace's path."""
-        if pattern not in self._paths:
+        if pattern not in self.paths:
             own = self.base.workspace_path
             is_found = own is not None and bool(self.search.hits(own, (pattern,)))
-            self._paths[pattern] = self.solver.choice(prefers=is_found)
-            self.solver.add((-self._paths[pattern], self.flag("has_workspace")))
-        return self._paths[pattern]
+            self.paths[pattern] = self.solver.choice(prefers=is_found)
+            self.solver.add((-self.paths[pattern], self.flag("has_workspace")))
+        return self.paths[pattern]
 
     def inside(self, workspace: str) -> int:
         """Return a literal that holds where the turn is in a workspace or below it."""
@@ -114,58 +119,90 @@ class TurnVariables:
 
     def word(self, name: str, word: str) -> int:
         """Return a literal that holds where a skill or a file extension is among a turn's."""
-        if (name, word) not in self._words:
-            has = word in _words_of(self.base, name)
-            self._words[name, word] = self.solver.choice(prefers=has)
-        return self._words[name, word]
+        if (name, word) not in self.words:
+            has = word in words_of(self.base, name)
+            self.words[name, word] = self.solver.choice(prefers=has)
+        return self.words[name, word]
 
     def out(self, model: str, *, is_local: bool) -> int:
         """Return a literal that holds where a model is out, lacks its key or is not permitted."""
-        if model not in self._out:
+        if model not in self.outages:
             is_out = was_out(self.base, model, is_local=is_local)
-            self._out[model] = self.solver.choice(prefers=is_out)
-        return self._out[model]
+            self.outages[model] = self.solver.choice(prefers=is_out)
+        return self.outages[model]
 
     def choose(self, name: ChoiceName, values: Sequence[str]) -> dict[str, int]:
         """Return the literals of the values that a fact may have; it may have none of them."""
-        if name not in self._choices:
+        if name not in self.choices:
             own = choice_of(self.base, name)
             literals = {each: self.solver.choice(prefers=each == own) for each in values}
-            self._choices[name] = literals
+            self.choices[name] = literals
             self.solver.add_at_most_one([*literals.values()])
             if name == "override":
                 some = self.solver.either(literals.values())
                 for odd in (self.flag("is_worker"), self.text(_BLANK_START), self.text(_EMPTY)):
                     self.solver.add((-some, -odd))
-        return self._choices[name]
+        return self.choices[name]
 
     def tiers(self) -> dict[str, int]:
         """Return the literals of the tiers that a delegation may ask for."""
         return self.choose("delegate_tier", TIERS)
 
-    def holds(self, asked: Condition) -> int:
-        """Return the literal of a condition of routing rules."""
-        if asked not in self._conditions:
-            self._conditions[asked] = self.solver.both(self._parts(asked))
-        return self._conditions[asked]
+    def caller(self, name: CallerName, value: str) -> int:
+        """Return a literal that holds where a fact about the turn's caller has this value."""
+        known = self.callers.setdefault(name, {})
+        if value not in known:
+            own = caller_of(self.base, name)
+            known[value] = self.solver.choice(prefers=value == own)
+            for other in known.values():
+                if other != known[value]:
+                    self.solver.add((-other, -known[value]))
+        return known[value]
 
-    def _parts(self, asked: Condition) -> Iterable[int]:
+    def holds(self, asked: Condition, *, has_team: bool = True) -> int:
+        """Return the literal of a condition; `has_team` tells of budgets for each tenant."""
+        key = (asked, has_team)
+        if key not in self._conditions:
+            self._conditions[key] = self.solver.both(self._parts(asked, has_team=has_team))
+        return self._conditions[key]
+
+    def _parts(self, asked: Condition, *, has_team: bool) -> Iterable[int]:
         yield from self._text_parts(asked)
         yield from self._number_parts(asked)
         for name in ("has_images", "has_tool_calls_in_history"):
             wanted = getattr(asked, name)
             if wanted is not None:
                 yield self.flag(name) if wanted else -self.flag(name)
-        for name in ("skills_matching_message", "file_extensions_in_context"):
-            words = asked.skills_matching_message_includes
-            words = words if name.startswith("skills") else asked.file_extensions_in_context
-            if words is not None:
-                yield self.solver.either(self.word(name, each) for each in words)
+        yield from self._word_parts(asked)
+        limit = asked.team_budget_remaining_lt_microusd
+        if limit is not UNSET:
+            yield -self.more("team_left_microusd", limit - 1) if has_team else -TRUE
+        inner = (asked.any_of or (), asked.all_of or (), (asked.not_,) if asked.not_ else ())
+        some, every, denied = ([self.holds(e, has_team=has_team) for e in each] for each in inner)
         if asked.any_of is not None:
-            yield self.solver.either(map(self.holds, asked.any_of))
-        yield from map(self.holds, asked.all_of or ())
-        if asked.not_ is not None:
-            yield -self.holds(asked.not_)
+            yield self.solver.either(some)
+        yield from every
+        yield from (-each for each in denied)
+
+    def _word_parts(self, asked: Condition) -> Iterable[int]:
+        lists = {
+            "skills_matching_message": asked.skills_matching_message_includes,
+            "file_extensions_in_context": asked.file_extensions_in_context,
+            "tool_names": asked.tool_names_include,
+        }
+        for name, words in lists.items():
+            if words is not None and words is not UNSET:
+                yield self.solver.either(self.word(name, each) for each in words)
+        callers: tuple[tuple[tuple[str, ...] | UnsetType, tuple[CallerName, ...]], ...] = (
+            (asked.key_is, ("key_id", "key_name")),
+            (asked.tenant_is, ("tenant",)),
+            (asked.agent_is, ("agent",)),
+        )
+        for names, facts in callers:
+            if names is not UNSET:
+                yield self.solver.either(
+                    self.caller(fact, each) for each in names for fact in facts
+                )
 
     def _text_parts(self, asked: Condition) -> Iterable[int]:
         if asked.message_matches is not None:
@@ -194,32 +231,38 @@ class TurnVariables:
         """Return, for each fact, a literal that holds where it differs from the known turn's."""
         either, base = self.solver.either, self.base
         found: dict[str, int] = {
-            name: -literal if _flag_of(base, name) else literal
-            for name, literal in self._flags.items()
+            name: -literal if flag_of(base, name) else literal
+            for name, literal in self.flags.items()
             if name != "has_workspace"
         }
-        for number, limits in self._numbers.items():
+        for number, limits in self.numbers.items():
             own = number_of(base, number)
             found[number] = either(-lit if own > k else lit for k, lit in limits.items())
-        found["message"] = either(self._differing(self._texts, base.message))
-        moved = [*self._differing(self._paths, base.workspace_path)]
+        found["message"] = either(self._differing(self.texts, base.message))
+        moved = [*self._differing(self.paths, base.workspace_path)]
         has = self.flag("has_workspace")
         moved.append(has if base.workspace_path is None else -has)
         found["workspace"] = either(moved)
-        for (name, word), literal in self._words.items():
-            found[f"{name} {word}"] = -literal if word in _words_of(base, name) else literal
-        for model, literal in self._out.items():
+        for (name, word), literal in self.words.items():
+            found[f"{name} {word}"] = -literal if word in words_of(base, name) else literal
+        for model, literal in self.outages.items():
             # The value a variable prefers is that of the known turn.
-            found[f"out {model}"] = -literal if self._was_out(model) else literal
-        for choice, values in self._choices.items():
+            found[f"out {model}"] = -literal if self.prefers_out(model) else literal
+        for choice, values in self.choices.items():
             own_choice = choice_of(base, choice)
             found[choice] = either(
                 -lit if each == own_choice else lit for each, lit in values.items()
             )
+        for caller, values in self.callers.items():
+            own_value = caller_of(base, caller)
+            found[f"caller {caller}"] = either(
+                -lit if each == own_value else lit for each, lit in values.items()
+            )
         return {name: literal for name, literal in found.items() if literal != -TRUE}
 
-    def _was_out(self, model: str) -> bool:
-        return self.solver.preference(self._out[model])
+    def prefers_out(self, model: str) -> bool:
+        """Tell whether a model is out in the known turn."""
+        return self.solver.preference(self.outages[model])
 
     def _differing(self, known: Mapping[str, int], text: object) -> Iterable[int]:
         found = self.search.hits(text, known) if isinstance(text, str) and known else frozenset()
@@ -227,10 +270,10 @@ class TurnVariables:
 
     def _broken_texts(self, model: Model) -> Iterable[Literals]:
         """Return why no message, or no path, can be as the values have it."""
-        yield from self._broken(self._texts, model, frozenset(), self.base.message)
-        if "has_workspace" in self._flags and model[self._flags["has_workspace"]] > 0:
-            odd = frozenset(_ODD_PATHS)
-            yield from self._broken(self._paths, model, odd, self.base.workspace_path)
+        yield from self._broken(self.texts, model, frozenset(), self.base.message)
+        if "has_workspace" in self.flags and model[self.flags["has_workspace"]] > 0:
+            odd = frozenset(ODD_PATHS)
+            yield from self._broken(self.paths, model, odd, self.base.workspace_path)
 
     def _broken(
         self, known: Mapping[str, int], model: Model, odd: frozenset[str], own: object
@@ -275,98 +318,18 @@ class TurnVariables:
             ]
         return counts
 
-    def facts(self, model: Model) -> TurnFacts:
-        """Return the facts of a turn that was found; what similar turns say is left out."""
-        base = self.base
-        changed: dict[str, object] = {}
-        for flag, literal in self._flags.items():
-            if flag not in {"stays_local", "has_workspace"}:
-                changed[flag] = model[literal] > 0
-        if "stays_local" in self._flags and (
-            _flag_of(base, "stays_local") != (model[self._flags["stays_local"]] > 0)
-        ):
-            changed["privacy_level"] = "local" if model[self._flags["stays_local"]] > 0 else "auto"
-            changed["placement"] = None
-        tokens = self._number(model, "input_tokens")
-        if tokens != number_of(base, "input_tokens"):
-            changed["estimated_input_tokens"] = {ANY_MODEL: tokens}
-        changed["local_minutes"] = self._number(model, "local_minutes")
-        changed["cost_today_microusd"] = self._number(model, "cost_today_microusd")
-        changed["message"] = self._text(model, self._texts, frozenset(), base.message)
-        changed["workspace_path"] = self._workspace(model)
-        for name in ("skills_matching_message", "file_extensions_in_context"):
-            changed[name] = self._word_list(model, name)
-        for choice, values in self._choices.items():
-            if choice != "override":
-                chosen = next((each for each, lit in values.items() if model[lit] > 0), None)
-                is_unset = choice == "named_model" and chosen is None
-                changed[choice] = UNSET if is_unset else chosen
-        return replace(self._with_outages(model), **changed)
-
-    def alias(self, model: Model) -> str | None:
-        """Return the alias that the message begins with."""
-        values = self._choices.get("override", {})
-        return next((each for each, literal in values.items() if model[literal] > 0), None)
-
-    def _number(self, model: Model, name: NumberName) -> int:
-        limits = self._numbers[name]
-        first, last = _BOUNDS[name]
-        first = max((k + 1 for k, literal in limits.items() if model[literal] > 0), default=first)
-        last = min((k for k, literal in limits.items() if model[literal] < 0), default=last)
-        return max(first, min(last, number_of(self.base, name)))
-
-    def _text(
-        self, model: Model, known: Mapping[str, int], odd: frozenset[str], own: object
-    ) -> object:
-        wanted = frozenset(each for each, literal in known.items() if model[literal] > 0)
-        if not known or (isinstance(own, str) and self.search.hits(own, known) == wanted):
-            return own
-        return self.search.witness(wanted, frozenset(known) - wanted | odd)
-
-    def _workspace(self, model: Model) -> object:
-        if "has_workspace" not in self._flags:
-            return self.base.workspace_path
-        if model[self._flags["has_workspace"]] < 0:
-            return None
-        return self._text(model, self._paths, frozenset(_ODD_PATHS), self.base.workspace_path)
-
-    def _word_list(self, model: Model, name: str) -> tuple[str, ...]:
-        known = {word: lit for (kind, word), lit in self._words.items() if kind == name}
-        kept = [each for each in _words_of(self.base, name) if each not in known]
-        return (*kept, *(each for each, literal in known.items() if model[literal] > 0))
-
-    def _with_outages(self, model: Model) -> TurnFacts:
-        moved = [each for each, lit in self._out.items() if (model[lit] > 0) != self._was_out(each)]
-        out = {each for each in moved if model[self._out[each]] > 0}
-        up = [each for each in moved if each not in out]
-        base = self.base
-        if up:
-            still = (each for each in self._out if model[self._out[each]] > 0)
-            freed: dict[str, object] = {
-                "availability": {}, "configured": None, "allowed_models": None,
-                "excluded_models": (), "network_state": "online",
-            }  # fmt: skip
-            base, out = replace(base, **freed), {*out, *still}
-        if not out:
-            return base
-        there = {**base.availability, **dict.fromkeys(sorted(out), "unavailable")}
-        return replace(base, availability=there)
-
 
 def is_met(model: Model, literal: int) -> bool:
     """Tell whether a literal holds under the values of a model."""
     return (model[abs(literal)] > 0) == (literal > 0)
 
 
-def with_budget(facts: TurnFacts, left: MicroUsd | None) -> TurnFacts:
-    """Return facts with what a budget still allows; without a budget where that is None."""
-    return facts if left is None else replace(facts, budgets=(BudgetLeft("left", left),))
-
-
 def number_of(facts: TurnFacts, name: NumberName) -> int:
-    """Return a number of a turn's facts."""
+    """Return a number of a turn's facts; a budget that is not there allows everything."""
     if name == "input_tokens":
         return facts.tokens_for(ANY_MODEL)
+    if name == "team_left_microusd":
+        return MAX_INT
     return facts.local_minutes if name == "local_minutes" else facts.cost_today_microusd
 
 
@@ -390,7 +353,8 @@ def was_out(facts: TurnFacts, model: str, *, is_local: bool) -> bool:
     )
 
 
-def _flag_of(facts: TurnFacts, name: FlagName) -> bool:
+def flag_of(facts: TurnFacts, name: FlagName) -> bool:
+    """Return a fact that is true or false."""
     if name == "has_workspace":
         return facts.workspace_path is not None
     if name == "stays_local":
@@ -399,6 +363,13 @@ def _flag_of(facts: TurnFacts, name: FlagName) -> bool:
     return bool(getattr(facts, name))
 
 
-def _words_of(facts: TurnFacts, name: str) -> tuple[str, ...]:
-    words: tuple[str, ...] = getattr(facts, name)
-    return words
+def words_of(facts: TurnFacts, name: str) -> tuple[str, ...]:
+    """Return the words of a fact that is a list."""
+    words: tuple[str, ...] | UnsetType = getattr(facts, name)
+    return () if isinstance(words, UnsetType) else words
+
+
+def caller_of(facts: TurnFacts, name: CallerName) -> str:
+    """Return a fact about the caller of a turn; empty where there is none."""
+    value: str = "" if facts.caller is UNSET else getattr(facts.caller, name)
+    return value
