@@ -129,8 +129,8 @@ def cells(every: int = 1) -> list[Cell]:
 
 
 def _provider(kind: str, url: str) -> dict[str, object]:
-    key = {"file": "provider.key"} if kind == "anthropic" else [
-        {"env": "CANARY_KEY"}, {"env": "CANARY_KEY_TWO"}]  # fmt: skip
+    keys = [{"env": "CANARY_KEY"}, {"env": "CANARY_KEY_TWO"}]
+    key = {"file": "provider.key"} if kind == "anthropic" else keys[: 1 if "/c" in url else 2]
     more = {"headers": {"x-extra": canary("header")}, "query": {"code": canary("query")}}
     return {"kind": kind, "base_url": url, "api_key": key, **more}
 
@@ -146,7 +146,12 @@ def write_canaries(home: Path, retain: str, url: str, tried: Sequence[Cell]) -> 
         "echo": _provider("openai", f"{url}/echo"),
         "down": _provider("openai", "http://127.0.0.1:9"),
     }
-    models = {f"{name}:m": model() for name in providers}
+    # Short ones for the cells: a file has at most 256 KiB.
+    price = {"input": 1, "output": 1}
+    models: dict[str, object] = {
+        f"{name}:m": {"location": "cloud", "price": price} if name[1:].isdigit() else model()
+        for name in providers
+    }
     write_home(
         home,
         models={"schema_version": 1, "providers": providers, "models": models},

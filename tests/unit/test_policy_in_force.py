@@ -54,9 +54,7 @@ def test_an_invalid_policy_is_recorded_once_as_an_event(tmp_path: Path) -> None:
 
 
 WRITTEN = "sk-written-by-mistake-5f0e8a1c"
-AMAZON = (
-    "github_pat_11ABCDEFG0aBcDeFgHiJkL_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOP12345"
-)
+AMAZON = "AKIAIOSFODNN7EXAMPLE"
 
 
 @pytest.mark.parametrize(
