@@ -105,6 +105,14 @@ class Principal(Struct, frozen=True):
         return None if self.is_admin or self.role == "auditor" else self.tenant or None
 
     @property
+    def agents_reach(self) -> str | None:
+        """The tenant whose jobs and requests for actions the caller may see; None for all.
+
+        A council votes on what agents of all tenants ask for.
+        """
+        return None if self.role == "council" else self.reach
+
+    @property
     def acts_as(self) -> GivenRole:
         """The role among the agents: an admin's, the key's own, or what its scopes come to."""
         return effective_role(self.role, self.scopes, is_admin=self.is_admin)
