@@ -258,7 +258,7 @@ class _Run:
     def _take_step(
         self, waiting: deque[tuple[str, str]], held: deque[tuple[Stage, int]]
     ) -> RunReport | None:
-        """Run the next stage or workflow and queue what follows; a report where the run stops."""
+        """Run the next stage or workflow and queue its successors; a report where the run stops."""
         target, chosen_by = waiting.popleft()
         number = len(self._steps) + 1
         if number > self._workflow.max_steps:
