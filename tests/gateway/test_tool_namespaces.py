@@ -139,3 +139,16 @@ def test_what_no_other_format_can_hold_is_refused(
     answer = live.post("/v1/responses", asked)
     assert (answer.status_code, told in answer.text) == (400, True), answer.text
     assert upstreams["chat:m"].requests == []
+
+
+def test_a_reference_to_reasoning_is_left_out_and_any_other_is_refused(
+    street: tuple[Running, dict[str, Upstream]],
+) -> None:
+    live, upstreams = street
+    asked = {"model": "chat:m", "input": [{"type": "item_reference", "id": "rs_1"}, PAST[0]]}
+    assert live.post("/v1/responses", asked).status_code == 200
+    (sent,) = upstreams["chat:m"].requests
+    assert [each["role"] for each in sent.json["messages"]] == ["user"]
+    asked["input"][0]["id"] = "msg_1"
+    refused = live.post("/v1/responses", asked)
+    assert (refused.status_code, "item_reference" in refused.text) == (400, True)

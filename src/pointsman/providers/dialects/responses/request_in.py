@@ -157,6 +157,10 @@ def _conversation(
     said: list[Block] = []
     for at, item in enumerate(wire.input):
         where = f"input[{at}]"
+        if item.type == "item_reference" and (item.id or "").startswith("rs_"):
+            # Only the vendor that stored it could look it up; the answer stands without it.
+            unsaid.append(Loss.THINKING)
+            continue
         if _is_said(item):
             said.extend(read_said(item, where, unsaid))
             continue
