@@ -372,8 +372,9 @@ class _Run:
         the choice itself may go on.
         """
         recorded = self._record.decided.setdefault(number, [])
-        if not is_again and recorded and _goes_round(recorded[0]):
-            return self._add_decision(number, recorded[0])
+        rounds = [] if is_again else [each for each in recorded if _goes_round(each)]
+        if rounds:
+            return self._add_decision(number, rounds[0])
         newest = recorded[-1] if recorded else None
         if newest is None or (
             newest.outcome.approval_required and self._runner.has_changed(newest, self._approved)
