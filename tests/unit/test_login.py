@@ -34,6 +34,12 @@ def read(**provider: object) -> ModelsFile:
         ({"kind": "azure"}, "needs its `base_url`"),
         ({"kind": "bedrock"}, "needs its `region`"),
         ({"kind": "openai", "region": "eu"}, "has no `region`"),
+        ({"kind": "vertex", "region": "us-central1"}, "has a `project`"),
+        ({**BEDROCK, "project": "p"}, "has a `project`"),
+        (
+            {"kind": "vertex", "region": "global", "project": "p", "login": {"scope": "s"}},
+            "lacks `service_account`",
+        ),
         ({**BEDROCK, "login": {"access_key": {"env": "A"}}}, "lacks `secret_key`"),
         ({**BEDROCK, "login": {"role": "r"}}, "lacks `access_key`"),
         ({**BEDROCK, "login": {"profile": "p", "access_key": {"env": "A"}}}, "not both"),

@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from msgspec.structs import replace
 
 from pointsman.errors import InputError
+from pointsman.providers.dialects.generation import is_claude
 from pointsman.providers.embedded.provider import EmbeddedProvider, EmbeddedSettings
 from pointsman.providers.http.pool import PoolSettings
 from pointsman.providers.http.provider import HttpProvider, ProviderEnvironment
 from pointsman.providers.login import OpenLogin
 from pointsman.providers.logins.aws import AwsLogin
+from pointsman.providers.logins.google import google_login
 from pointsman.providers.logins.tokens import entra_login
 from pointsman.providers.port import (
     Deadlines,
@@ -27,6 +30,9 @@ from pointsman.providers.port import (
 from pointsman.providers.vendors import vendor_of
 from pointsman.turns.registry.models import EMBEDDED_PROVIDER, ModelsFile, model_id, provider_of
 from pointsman.turns.registry.models import Provider as Configured
+
+_CLAUDE: Final = "/claude"
+"""Behind the name of a provider that speaks to Claude in another format than to the others."""
 
 
 class Providers:
@@ -52,6 +58,8 @@ class Providers:
         found = self.found.get(model)
         if found is None:
             name, _colon, upstream_name = model_id(model).partition(":")
+            if is_claude(upstream_name) and name + _CLAUDE in self._providers:
+                name += _CLAUDE
             found = self.found[model] = (self.by_name(name), upstream_name)
         return found
 
@@ -92,16 +100,20 @@ def open_providers(  # noqa: PLR0913 - the settings of all providers
         try:
             is_private = pool.allow_private or configured.allow_private or name in allow_private
             own_pool = replace(pool, allow_private=is_private)
-            opened[name] = HttpProvider(
-                name,
-                vendor_of(configured),
-                configured,
-                home,
-                dialects=(dialects or {}).get(name, ()) or configured.speaks,
-                pool=own_pool,
-                surroundings=surroundings,
-                login=_open_login(name, configured, home, pool, surroundings),
-            )
+            spoken = {name: (dialects or {}).get(name, ()) or configured.speaks}
+            if configured.kind == "vertex":
+                spoken = {name: ("gemini",), name + _CLAUDE: ("messages",)}
+            for place, each in spoken.items():
+                opened[place] = HttpProvider(
+                    name,
+                    vendor_of(configured),
+                    configured,
+                    home,
+                    dialects=each,
+                    pool=own_pool,
+                    surroundings=surroundings,
+                    login=_open_login(name, configured, home, pool, surroundings),
+                )
         except InputError as error:
             raise InputError(
                 error.message, where=f"models.yaml: providers.{name}", hint=error.hint
@@ -115,6 +127,8 @@ def _open_login(
     login = configured.login
     if login is None:
         return None
+    if configured.kind == "vertex":
+        return google_login(name, login, home, pool, outside)
     if configured.kind == "bedrock":
         return AwsLogin(name, login, configured.region, home, pool, outside)
     return entra_login(name, login, home, pool, outside)

@@ -46,7 +46,8 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     `path` is the GGUF file of an embedded one. `speaks` names wire formats beyond those of its
     kind; `allow_private` lets its host name lead into a private network. It is asked what a
     streamed chat answer used, also where its caller does not ask, unless `stream_usage: as_asked`.
-    `api_version` is Azure's, `region` Bedrock's. `login` stands in place of `api_key`.
+    `api_version` is Azure's, `region` Bedrock's and Vertex', which
+    has a `project` too. `login` stands in place of `api_key`.
     """
 
     kind: Kind
@@ -58,6 +59,7 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     api_key: ProviderKey | tuple[ProviderKey, ...] | None = None
     login: ProviderLogin | None = None
     region: Annotated[str, Meta(pattern="^[a-z0-9-]{0,40}$")] = ""
+    project: Annotated[str, Meta(pattern="^[a-z0-9:.-]{0,100}$")] = ""
     api_version: Annotated[str, Meta(pattern="^[A-Za-z0-9.-]{0,40}$")] = ""
     headers: dict[str, str] = {}
     query: dict[str, str] = {}

@@ -76,6 +76,9 @@ def _place_problems(provider: Provider, at: Path, document: Document) -> Iterabl
         yield document.problem(at, Code.MISSING_KEY, f"{message} `region`")
     elif not (provider.base_url or address):
         yield document.problem(at, Code.MISSING_KEY, f"{message} `base_url`")
+    if (provider.kind == "vertex") != bool(provider.project):
+        message = "a provider of kind `vertex`, and no other, has a `project`"
+        yield document.problem((*at, "project"), Code.INVALID_VALUE, message)
     if provider.region and not has_region:
         message = f"a provider of kind `{provider.kind}` has no `region`"
         yield document.problem((*at, "region"), Code.INVALID_VALUE, message)
