@@ -235,7 +235,8 @@ class HttpProvider:
         """Go on after the first try, with this key, failed, as the flow of tries says."""
         loop, outside = asyncio.get_running_loop(), self._outside
         order = self._keys.order(outgoing.unit, key)
-        flow = retry_flow(len(order), 0, outside.jitter, outside.retries)
+        retries = 0 if outgoing.has_others else outside.retries
+        flow = retry_flow(len(order), 0, outside.jitter, retries)
         next(flow)
         attempts = error.attempts = 1
         effect = _after(flow, error)

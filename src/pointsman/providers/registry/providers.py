@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from msgspec.structs import replace
 
 from pointsman.errors import InputError
+from pointsman.providers.deployments import DeployedModel, Place
 from pointsman.providers.dialects.generation import is_claude
 from pointsman.providers.embedded.provider import EmbeddedProvider, EmbeddedSettings
 from pointsman.providers.http.pool import PoolSettings
@@ -28,7 +30,13 @@ from pointsman.providers.port import (
     UpstreamAnswer,
 )
 from pointsman.providers.vendors import vendor_of
-from pointsman.turns.registry.models import EMBEDDED_PROVIDER, ModelsFile, model_id, provider_of
+from pointsman.turns.registry.models import (
+    EMBEDDED_PROVIDER,
+    ModelsFile,
+    model_id,
+    places_of,
+    provider_of,
+)
 from pointsman.turns.registry.models import Provider as Configured
 
 _CLAUDE: Final = "/claude"
@@ -38,8 +46,13 @@ _CLAUDE: Final = "/claude"
 class Providers:
     """Who answers for which model."""
 
-    def __init__(self, providers: Mapping[str, ModelProvider]) -> None:
+    def __init__(
+        self,
+        providers: Mapping[str, ModelProvider],
+        deployed: Mapping[str, ModelProvider] = MappingProxyType({}),
+    ) -> None:
         self._providers = dict(providers)
+        self._deployed = deployed
         self.found: dict[str, tuple[ModelProvider, str]] = {}
         """Models looked up before; all of the registry, so they are few."""
 
@@ -58,10 +71,14 @@ class Providers:
         found = self.found.get(model)
         if found is None:
             name, _colon, upstream_name = model_id(model).partition(":")
-            if is_claude(upstream_name) and name + _CLAUDE in self._providers:
-                name += _CLAUDE
-            found = self.found[model] = (self.by_name(name), upstream_name)
+            provider = self._deployed.get(model_id(model)) or self.at(name, upstream_name)
+            found = self.found[model] = (provider, upstream_name)
         return found
+
+    def at(self, name: str, model: str) -> ModelProvider:
+        """Return the provider of this name for a model by its name there."""
+        own = name + _CLAUDE
+        return self.by_name(own if is_claude(model) and own in self._providers else name)
 
     def warm(self, deadlines: Deadlines) -> None:
         """Begin to open a connection to each provider, if the settings say so."""
@@ -118,7 +135,24 @@ def open_providers(  # noqa: PLR0913 - the settings of all providers
             raise InputError(
                 error.message, where=f"models.yaml: providers.{name}", hint=error.hint
             ) from None
-    return Providers(opened)
+    return Providers(opened, _deployed(models, Providers(opened), surroundings))
+
+
+def _deployed(
+    models: ModelsFile, providers: Providers, outside: ProviderEnvironment
+) -> dict[str, ModelProvider]:
+    """Return the models that several places serve."""
+    deployed: dict[str, ModelProvider] = {}
+    for name, model in models.models.items():
+        places = [
+            Place(found, each.name, each.weight, each.rpm, each.tpm)
+            for each in places_of(name, model)
+            if isinstance(found := providers.at(each.provider, each.name), HttpProvider)
+        ]
+        if places:
+            own = provider_of(model_id(name))
+            deployed[model_id(name)] = DeployedModel(own, places, outside.monotonic_s)
+    return deployed
 
 
 def _open_login(

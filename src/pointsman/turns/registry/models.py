@@ -22,7 +22,11 @@ from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.registry.catalogue import NOTHING_KNOWN, Capabilities, merge_capabilities
 from pointsman.turns.registry.login import ProviderKey, ProviderLogin
 from pointsman.turns.registry.prices import Price, highest_cost, output_bound
-from pointsman.turns.registry.provider_problems import has_own_address, provider_problems
+from pointsman.turns.registry.provider_problems import (
+    has_own_address,
+    provider_problems,
+    spoken_to,
+)
 from pointsman.turns.registry.services import Kind, WireFormat
 
 EMBEDDED_MODEL = "embedded:smollm2-135m"
@@ -77,6 +81,19 @@ class GivenPrice(Struct, frozen=True, forbid_unknown_fields=True):
     cache_write: Usd | None = None
 
 
+class Deployment(Struct, frozen=True, forbid_unknown_fields=True):
+    """One place that serves a model: a provider, and the name it has there.
+
+    Empty is the model's own. `rpm` and `tpm` are requests and tokens of input a minute.
+    """
+
+    provider: str = ""
+    name: str = ""
+    weight: Annotated[int, Meta(ge=1, le=1000)] = 1
+    rpm: AtLeastOne | None = None
+    tpm: AtLeastOne | None = None
+
+
 class GivenModel(Struct, frozen=True, forbid_unknown_fields=True):
     """One model as `models.yaml` describes it."""
 
@@ -84,6 +101,7 @@ class GivenModel(Struct, frozen=True, forbid_unknown_fields=True):
     tier: Tier | None = None
     can_delegate: bool = False
     aliases: tuple[str, ...] = ()
+    deployments: tuple[Deployment, ...] = ()
     capabilities: Capabilities = Capabilities()
     price: GivenPrice | None = None
 
@@ -257,6 +275,7 @@ def _problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     yield from _model_problems(models, document)
     yield from _alias_problems(models, document)
     yield from _accept_problems(models, document)
+    yield from _deployment_problems(models, document)
     yield from provider_problems(models.providers, document)
 
 
@@ -277,6 +296,37 @@ def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
             hint = meant(provider, providers)
             yield document.problem(path, Code.UNKNOWN_VALUE, message, hint, key=True)
         seen.setdefault(model_id(name), name)
+
+
+def places_of(name: str, model: GivenModel) -> tuple[Deployment, ...]:
+    """Return a model's deployments with nothing left out."""
+    provider, _, own = model_id(name).partition(":")
+    return tuple(
+        replace(each, provider=each.provider or provider, name=each.name or own)
+        for each in model.deployments
+    )
+
+
+def _deployment_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    for name, model in models.models.items():
+        seen: set[tuple[str, str]] = set()
+        spoken: list[frozenset[WireFormat]] = []
+        for index, each in enumerate(places_of(name, model)):
+            path: Path = ("models", name, "deployments", index)
+            provider = models.providers.get(each.provider)
+            if provider is None or provider.kind == "embedded":
+                message = f"`{each.provider}` is no provider that is called over HTTP"
+                hint = meant(each.provider, models.providers)
+                yield document.problem(path, Code.UNKNOWN_VALUE, message, hint)
+                continue
+            if (each.provider, each.name) in seen:
+                message = f"the deployment `{each.provider}:{each.name}` stands twice"
+                yield document.problem(path, Code.DUPLICATE_KEY, message)
+            seen.add((each.provider, each.name))
+            spoken.append(spoken_to(provider, each.name))
+        if spoken and not frozenset.intersection(*spoken):
+            message = "the deployments of a model must have a wire format in common"
+            yield document.problem(("models", name, "deployments"), Code.INVALID_VALUE, message)
 
 
 def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:

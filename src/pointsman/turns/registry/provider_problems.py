@@ -9,7 +9,7 @@ from pointsman.errors import InputError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
 from pointsman.turns.registry.login import SecretRef, login_problem
-from pointsman.turns.registry.services import SERVICE_BY_NAME, SPOKEN
+from pointsman.turns.registry.services import SERVICE_BY_NAME, SPOKEN, WireFormat
 from pointsman.turns.registry.upstream import read_base_url, read_headers
 
 if TYPE_CHECKING:
@@ -24,6 +24,15 @@ def provider_problems(providers: Providers, document: Document) -> Iterable[Prob
     yield from _path_problems(providers, document)
     yield from _usage_problems(providers, document)
     yield from _upstream_problems(providers, document)
+
+
+def spoken_to(provider: Provider, model: str) -> frozenset[WireFormat]:
+    """Return the wire formats in which a provider is surely spoken to about a model."""
+    if provider.kind == "vertex":
+        return frozenset({"messages" if "claude" in model else "gemini"})
+    known: tuple[WireFormat, ...] = provider.speaks or SPOKEN[provider.kind]
+    usual = frozenset(each for each in known if each != "responses")
+    return frozenset(known) if provider.speaks else usual
 
 
 def has_own_address(provider: Provider) -> bool:
