@@ -178,9 +178,9 @@ def test_tokens_of_input_count_against_the_limit_of_a_place(tmp_path: Path) -> N
 def test_an_allowance_comes_back_over_a_minute() -> None:
     it = Allowance(60, 0.0)
     it.take(60, 0.0)
-    assert (it.left(0.0), it.wait_s(0.0)) == (0.0, 1.0)
-    assert it.left(30.0) == 30.0
-    assert it.left(1000.0) == 60.0
+    assert (it.rest(0.0), it.wait_s(0.0)) == (0.0, 1.0)
+    assert it.rest(30.0) == 30.0
+    assert it.rest(1000.0) == 60.0
 
 
 def test_a_key_that_is_missing_in_one_place_is_no_outage(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from pointsman.kernel.wb1 import METHOD
+from pointsman.providers.credentials import Credential
 from pointsman.providers.key_choice import KeyChoice, KeyOption, choose_keys
 from pointsman.providers.port import UpstreamError
+from pointsman.turns.registry.login import ProviderKey
 
 REFUSED_S: Final = 300.0
 """How long a key that was refused is tried last: as long as a provider that is out."""
@@ -69,3 +72,12 @@ class ChoiceRing:
             KeyOption(own_id, weight, self._is_open(number, now))
             for number, (own_id, weight) in enumerate(self._ids_and_weights)
         )
+
+
+class KeyRing(ChoiceRing):
+    """Chooses a key for each call, and remembers which failed."""
+
+    def __init__(self, keys: Sequence[ProviderKey], home: Path, now: Callable[[], float]) -> None:
+        self.credentials = tuple(Credential(each, home) for each in keys)
+        named = zip(self.credentials, keys, strict=True)
+        super().__init__([(own.id, key.weight) for own, key in named], "provider-key", now)

@@ -27,7 +27,7 @@ _NAMES_MODEL: Final[tuple[Dialect, ...]] = ("chat", "responses", "messages")
 """The dialects in which the body names the model."""
 
 
-class Place(Struct, frozen=True):
+class ModelPlace(Struct, frozen=True):
     """Where a model is served, and by which name; limits are for a minute, None for none."""
 
     provider: HttpProvider
@@ -43,7 +43,7 @@ class Place(Struct, frozen=True):
 
 
 class Allowance:
-    """The rest of a limit. What was taken comes back over a minute."""
+    """The rest of a limit; all of it comes back over a minute."""
 
     __slots__ = ("_at", "_left", "_per_minute")
 
@@ -52,25 +52,25 @@ class Allowance:
         self._left = float(per_minute)
         self._at = now
 
-    def left(self, now: float) -> float:
-        """Return how much is left; below zero after a call larger than the rest."""
+    def rest(self, now: float) -> float:
+        """Return how much of it there is; below zero after a call larger than the rest."""
         come_back = (now - self._at) * self._per_minute / 60
         self._left, self._at = min(self._per_minute, self._left + come_back), now
         return self._left
 
     def take(self, amount: int, now: float) -> None:
         """Take something out."""
-        self._left = self.left(now) - amount
+        self._left = self.rest(now) - amount
 
     def wait_s(self, now: float) -> float:
         """Return how long until one is free."""
-        return max(0.0, (1 - self.left(now)) * 60 / self._per_minute)
+        return max(0.0, (1 - self.rest(now)) * 60 / self._per_minute)
 
 
 class PlaceRing(ChoiceRing):
     """Chooses a place for each call: in use, and with room in its limits."""
 
-    def __init__(self, places: Sequence[Place], now: Callable[[], float]) -> None:
+    def __init__(self, places: Sequence[ModelPlace], now: Callable[[], float]) -> None:
         super().__init__([(each.id, each.weight) for each in places], "deployment", now)
         at = now()
         self._limits = [
@@ -106,7 +106,7 @@ class PlaceRing(ChoiceRing):
 class DeployedModel:
     """One model that several places serve; a call that fails in one goes on in the next."""
 
-    def __init__(self, name: str, places: Sequence[Place], now: Callable[[], float]) -> None:
+    def __init__(self, name: str, places: Sequence[ModelPlace], now: Callable[[], float]) -> None:
         first, *others = (each.provider for each in places)
         self.name = name
         self.dialects = tuple(
@@ -151,7 +151,7 @@ class DeployedModel:
         """Leave the providers to who opened them."""
 
 
-def _for(place: Place, outgoing: Outgoing, is_last: bool) -> Outgoing:  # noqa: FBT001 - told by name in the one call
+def _for(place: ModelPlace, outgoing: Outgoing, is_last: bool) -> Outgoing:  # noqa: FBT001 - told by name in the one call
     """Return a call as a place takes it; while others are left it does not wait and try again."""
     body = outgoing.body
     if outgoing.media_type and is_form(outgoing.media_type):

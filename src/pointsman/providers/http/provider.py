@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.errors import InputError
+from pointsman.providers.choice_ring import KeyRing
 from pointsman.providers.credentials import NO_SECRET, Secret
 from pointsman.providers.dialects.chat.fields import with_field_names
 from pointsman.providers.dialects.messages.request_out import for_model_in_address
@@ -22,7 +23,6 @@ from pointsman.providers.http.address import Resolve, resolve_host
 from pointsman.providers.http.event_stream import EVENT_STREAM
 from pointsman.providers.http.exchange import Exchange, RequestBytes
 from pointsman.providers.http.heads import HeadTemplate, target_of
-from pointsman.providers.http.key_ring import KeyRing
 from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.key_choice import with_used_key
 from pointsman.providers.login import OpenLogin

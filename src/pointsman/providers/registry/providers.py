@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pointsman.errors import InputError
-from pointsman.providers.deployments import DeployedModel, Place
+from pointsman.providers.deployments import DeployedModel, ModelPlace
 from pointsman.providers.dialects.generation import is_claude
 from pointsman.providers.embedded.provider import EmbeddedProvider, EmbeddedSettings
 from pointsman.providers.http.pool import PoolSettings
@@ -135,17 +135,17 @@ def open_providers(  # noqa: PLR0913 - the settings of all providers
             raise InputError(
                 error.message, where=f"models.yaml: providers.{name}", hint=error.hint
             ) from None
-    return Providers(opened, _deployed(models, Providers(opened), surroundings))
+    return Providers(opened, _models_of_places(models, Providers(opened), surroundings))
 
 
-def _deployed(
+def _models_of_places(
     models: ModelsFile, providers: Providers, outside: ProviderEnvironment
 ) -> dict[str, ModelProvider]:
     """Return the models that several places serve."""
     deployed: dict[str, ModelProvider] = {}
     for name, model in models.models.items():
         places = [
-            Place(found, each.name, each.weight, each.rpm, each.tpm)
+            ModelPlace(found, each.name, each.weight, each.rpm, each.tpm)
             for each in places_of(name, model)
             if isinstance(found := providers.at(each.provider, each.name), HttpProvider)
         ]

@@ -81,7 +81,7 @@ class GivenPrice(Struct, frozen=True, forbid_unknown_fields=True):
     cache_write: Usd | None = None
 
 
-class Deployment(Struct, frozen=True, forbid_unknown_fields=True):
+class GivenDeployment(Struct, frozen=True, forbid_unknown_fields=True):
     """One place that serves a model: a provider, and the name it has there.
 
     Empty is the model's own. `rpm` and `tpm` are requests and tokens of input a minute.
@@ -101,7 +101,7 @@ class GivenModel(Struct, frozen=True, forbid_unknown_fields=True):
     tier: Tier | None = None
     can_delegate: bool = False
     aliases: tuple[str, ...] = ()
-    deployments: tuple[Deployment, ...] = ()
+    deployments: tuple[GivenDeployment, ...] = ()
     capabilities: Capabilities = Capabilities()
     price: GivenPrice | None = None
 
@@ -298,7 +298,7 @@ def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
         seen.setdefault(model_id(name), name)
 
 
-def places_of(name: str, model: GivenModel) -> tuple[Deployment, ...]:
+def places_of(name: str, model: GivenModel) -> tuple[GivenDeployment, ...]:
     """Return a model's deployments with nothing left out."""
     provider, _, own = model_id(name).partition(":")
     return tuple(
