@@ -31,6 +31,7 @@ def read(**provider: object) -> ModelsFile:
         ({**AZURE, "login": {**ENTRA, "secret": {}}}, "either `env` or `file`"),
         ({**AZURE, "login": {**ENTRA, "token_url": "ftp://x"}}, "`token_url` begins"),
         ({**AZURE, "login": {**ENTRA, "tenant": "a/b"}}, "must match"),
+        ({"kind": "openai", "client_certificate": {"env": "C"}}, "named by `file`"),
         ({"kind": "azure"}, "needs its `base_url`"),
         ({"kind": "bedrock"}, "needs its `region`"),
         ({"kind": "openai", "region": "eu"}, "has no `region`"),

@@ -30,6 +30,7 @@ from pointsman.providers.port import (
     UpstreamAnswer,
 )
 from pointsman.providers.vendors import vendor_of
+from pointsman.storage.policies.secrets import is_forbidden
 from pointsman.turns.registry.models import (
     EMBEDDED_PROVIDER,
     ModelsFile,
@@ -116,7 +117,9 @@ def open_providers(  # noqa: PLR0913 - the settings of all providers
             continue
         try:
             is_private = pool.allow_private or configured.allow_private or name in allow_private
-            own_pool = replace(pool, allow_private=is_private)
+            own_pool = replace(
+                pool, allow_private=is_private, certificate=_certificate(configured, home)
+            )
             spoken = {name: (dialects or {}).get(name, ()) or configured.speaks}
             if configured.kind == "vertex":
                 spoken = {name: ("gemini",), name + _CLAUDE: ("messages",)}
@@ -136,6 +139,15 @@ def open_providers(  # noqa: PLR0913 - the settings of all providers
                 error.message, where=f"models.yaml: providers.{name}", hint=error.hint
             ) from None
     return Providers(opened, _models_of_places(models, Providers(opened), surroundings))
+
+
+def _certificate(configured: Configured, home: Path) -> Path | None:
+    ref = configured.client_certificate
+    if ref is None:
+        return None
+    if is_forbidden(ref, home):
+        raise InputError(f"no provider may be given the file `{ref.file}`")
+    return home / Path(ref.file).expanduser()
 
 
 def _models_of_places(

@@ -20,7 +20,7 @@ from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.registry.catalogue import NOTHING_KNOWN, Capabilities, merge_capabilities
-from pointsman.turns.registry.login import ProviderKey, ProviderLogin
+from pointsman.turns.registry.login import ProviderKey, ProviderLogin, SecretRef
 from pointsman.turns.registry.prices import Price, highest_cost, output_bound
 from pointsman.turns.registry.provider_problems import (
     has_own_address,
@@ -52,6 +52,7 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     streamed chat answer used, also where its caller does not ask, unless `stream_usage: as_asked`.
     `api_version` is Azure's, `region` Bedrock's and Vertex', which
     has a `project` too. `login` stands in place of `api_key`.
+    `client_certificate` is a file with our own certificate and its key.
     """
 
     kind: Kind
@@ -62,6 +63,7 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     stream_usage: Literal["as_asked", "ask"] = "ask"
     api_key: ProviderKey | tuple[ProviderKey, ...] | None = None
     login: ProviderLogin | None = None
+    client_certificate: SecretRef | None = None
     region: Annotated[str, Meta(pattern="^[a-z0-9-]{0,40}$")] = ""
     project: Annotated[str, Meta(pattern="^[a-z0-9:.-]{0,100}$")] = ""
     api_version: Annotated[str, Meta(pattern="^[A-Za-z0-9.-]{0,40}$")] = ""

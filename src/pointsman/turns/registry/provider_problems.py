@@ -117,6 +117,11 @@ def _secret_problems(providers: Providers, document: Document) -> Iterable[Probl
             keys.append((at, given))
         if provider.login is not None:
             keys += [((*at[:2], "login", at_), key) for at_, key in provider.login.secrets()]
+        certificate = provider.client_certificate
+        if certificate is not None and (certificate.env or not certificate.file):
+            message = "a certificate is named by `file`"
+            shown: Path = ("providers", name, "client_certificate")
+            yield document.problem(shown, Code.INVALID_VALUE, message)
         for path, key in keys:
             if bool(key.env) == bool(key.file):
                 message = "a secret is named by either `env` or `file`"
