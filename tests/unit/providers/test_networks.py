@@ -318,10 +318,10 @@ def test_a_provider_is_opened_with_its_certificate_but_never_with_a_key_of_the_h
     def opened(file: str) -> ConnectionPool:
         provider = Provider("openai", client_certificate=SecretRef(file=file))
         found = open_providers(ModelsFile(1, {"a": provider}), tmp_path).by_name("a")
-        pool: ConnectionPool = found._pool  # type: ignore[attr-defined]  # noqa: SLF001 - what it was made with
+        pool: ConnectionPool = found._pool  # type: ignore[attr-defined]
         return pool
 
     (tmp_path / "keys").mkdir()
-    assert opened("mine.pem")._settings.certificate == tmp_path / "mine.pem"  # noqa: SLF001 - likewise
+    assert opened("mine.pem")._settings.certificate == tmp_path / "mine.pem"
     with pytest.raises(InputError, match="no provider may be given"):
         opened("keys/signing")
