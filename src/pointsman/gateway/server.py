@@ -80,7 +80,7 @@ def open_gateway(
         token = opened_admin_token(
             access, os.environ.get(ADMIN_TOKEN, ""), secrets.token_bytes(ENTROPY_BYTES)
         )
-        keyring = Keyring(access, token.digest)
+        keyring = Keyring(access, token.digest, settings.tenants)
         stack.callback(keyring.close)
         kept_in = shared_store(pointsman.home.store)
         sharing = None
@@ -95,6 +95,7 @@ def open_gateway(
         else:
             budgets = sharing.budgets
         pointsman.health.prepare()
+        pointsman.stops.follow()
         metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
             decision_recorder=pointsman.decision_recorder,
@@ -112,6 +113,7 @@ def open_gateway(
             budgets=budgets,
             deadlines=lambda: deadlines,
             listener=CallTelemetry(metrics, tracing),
+            stops=pointsman.stops,
             run_blocking=None if sharing is None else sharing.run,
         )
         pointsman.calls = calls
