@@ -83,7 +83,7 @@ class Loss(Meaning):
     PROMPT_CACHE_RETENTION = "prompt_cache_retention", "messages has no cache retention"
     PROMPT_CACHE_OPTIONS = "prompt_cache_options", "messages has no cache options"
     SERVICE_TIER = "service_tier", "service tiers belong to the vendor that sells them"
-    USER = "user", "gemini has no id of a user"
+    USER = "user", "gemini and converse have no id of a user"
     METADATA = "metadata", "messages has no free metadata"
     SAFETY_IDENTIFIER = "safety_identifier", "messages has no safety identifier"
     STORE = "store", "nothing is stored for later when the request is translated"
@@ -115,6 +115,10 @@ class Loss(Meaning):
         "output_name",
         "messages and gemini give the form of an answer no name or description",
     )
+    VENDOR_SEARCH = (
+        "vendor_search",
+        "a search of the vendor's own index that may not reach the network is left out",
+    )
     UNKNOWN_FIELD = "unknown_field", "a field this version does not know"
 
 
@@ -132,7 +136,14 @@ class CannotSayCode(Meaning):
     STATEFUL = "no_stateful_responses_support", "what refers to something the vendor has stored"
     CHOICES = "no_multiple_choices_support", "more than one answer"
     STOP = "no_stop_sequence_support", "stop sequences, which responses does not have"
-    JSON_MODE = "no_json_mode_support", "json without a schema, which messages does not have"
+    JSON_MODE = (
+        "no_json_mode_support",
+        "json without a schema, which messages and converse do not have",
+    )
+    TOOL_CHOICE_NONE = (
+        "no_forbidden_tools_support",
+        "converse cannot forbid tools in use",
+    )
     CONTENT = "no_content_support", "a kind of content this version does not know"
 
 
