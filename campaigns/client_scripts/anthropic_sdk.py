@@ -1,6 +1,7 @@
 """The Anthropic SDK for Python."""
 
 from anthropic import Anthropic
+
 from cases import MODEL, PIXEL, SAID, SEEN, SUM, URL, run, same
 
 client = Anthropic(base_url=URL, api_key="none", max_retries=0)
@@ -39,7 +40,8 @@ def images() -> None:
 
 
 def count_tokens() -> None:
-    same(client.messages.count_tokens(model=MODEL, messages=ASK).input_tokens > 0, True)
+    found = client.messages.count_tokens(model=MODEL, messages=ASK)
+    same(found.input_tokens > 0, wanted=True)
 
 
 run(text, stream, tools, images, count_tokens)

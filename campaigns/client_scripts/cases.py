@@ -17,7 +17,7 @@ def run(*cases: Callable[[], object]) -> None:
     for case in cases:
         try:
             case()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a case may fail in any way, and is told
             traceback.print_exc()
             print(f"fail {case.__name__} {type(error).__name__}: {error}".replace("\n", " ")[:300])
         else:

@@ -1,9 +1,10 @@
 """instructor: by a tool and by a schema."""
 
 import instructor
-from cases import MODEL, URL, run, same
 from openai import OpenAI
 from pydantic import BaseModel
+
+from cases import MODEL, URL, run, same
 
 
 class Person(BaseModel):

@@ -1,10 +1,11 @@
 """langchain: both vendors' chat models, and its agent."""
 
-from cases import MODEL, PIXEL, SAID, SEEN, SUM, URL, run, same
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
+
+from cases import MODEL, PIXEL, SAID, SEEN, SUM, URL, run, same
 
 openai = ChatOpenAI(model=MODEL, base_url=f"{URL}/v1", api_key="none", max_retries=0)
 claude = ChatAnthropic(model=MODEL, base_url=URL, api_key="none", max_retries=0, max_tokens=300)

@@ -6,15 +6,16 @@ import os
 from cases import MODEL, SAID, SUM, URL, run, same
 
 os.environ.update(OPENAI_BASE_URL=f"{URL}/v1", OPENAI_API_KEY="none")
-from agents import (  # noqa: E402 - it reads the address as it is imported
+from agents import (
     Agent,
     OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
     Runner,
     function_tool,
     set_tracing_disabled,
 )
-from openai import AsyncOpenAI  # noqa: E402 - see above
-from pydantic import BaseModel  # noqa: E402 - see above
+from openai import AsyncOpenAI
+from pydantic import BaseModel
 
 set_tracing_disabled(disabled=True)
 
@@ -41,7 +42,8 @@ def text() -> None:
 
 def stream() -> None:
     async def work() -> str:
-        found = Runner.run_streamed(Agent("a", model=MODEL), "hi")
+        own = OpenAIResponsesModel(MODEL, AsyncOpenAI())
+        found = Runner.run_streamed(Agent("a", model=own), "hi")
         parts = [
             each.data.delta
             async for each in found.stream_events()

@@ -2,9 +2,10 @@
 
 import json
 
-from cases import MODEL, PIXEL, SAID, SEEN, SUM, URL, run, same
 from openai import OpenAI
 from pydantic import BaseModel
+
+from cases import MODEL, PIXEL, SAID, SEEN, SUM, URL, run, same
 
 client = OpenAI(base_url=f"{URL}/v1", api_key="none", max_retries=0)
 PARAMETERS = {

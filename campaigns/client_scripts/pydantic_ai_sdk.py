@@ -2,13 +2,14 @@
 
 import asyncio
 
-from cases import MODEL, SAID, SUM, URL, run, same
 from pydantic import BaseModel
 from pydantic_ai import Agent
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
+
+from cases import MODEL, SAID, SUM, URL, run, same
 
 openai = OpenAIProvider(base_url=f"{URL}/v1", api_key="none")
 claude = AnthropicModel(MODEL, provider=AnthropicProvider(base_url=URL, api_key="none"))
