@@ -39,7 +39,7 @@ Incoming = SessionMessage | Exception
 def serve(pointsman: Pointsman, workspace: str | None = None, missing: Sequence[str] = ()) -> None:
     """Serve until the client closes standard input, or a signal tells to stop.
 
-    The client is told what is `missing` here.
+    The client is told of the `missing` keys.
     """
     with _claim_standard_streams() as (source, target):
         asyncio.run(_serve(pointsman, workspace, missing, source, target))
