@@ -7,7 +7,10 @@ import traceback
 from collections.abc import Callable
 
 URL, MODEL = sys.argv[1], sys.argv[2]
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 SAID = "hello from the script"
 SEEN = "a picture was seen"
 SUM = "the sum is 5"
