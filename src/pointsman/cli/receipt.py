@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import cast, get_args
 
@@ -15,7 +16,7 @@ from pointsman.storage.files import replace_file
 
 
 @click.command()
-@click.argument("turn", default="last", metavar="[ID|last]")
+@click.argument("turn", required=False, metavar="[ID|last]")
 @click.option(
     "--disclose",
     type=click.Choice(get_args(Disclosure)),
@@ -23,14 +24,30 @@ from pointsman.storage.files import replace_file
     help="All of it, what decided beside commitments, or the outcome alone [full].",
 )
 @click.option("--out", metavar="FILE", help="Write it here [standard output].")
+@click.option("--verifier", metavar="FILE", help="Write the program that verifies receipts here.")
+@click.option("--page", metavar="FILE", help="Write the page that verifies receipts here.")
 @command
-def receipt(session: Session, turn: str, disclose: str, out: str | None) -> None:
-    """Write the signed receipt of an answer.
+def receipt(
+    session: Session,
+    turn: str | None,
+    disclose: str,
+    out: str | None,
+    verifier: str | None,
+    page: str | None,
+) -> None:
+    """Write the signed receipt of an answer, or what verifies it.
 
-    ID is a turn, any decision about it, or a request id.
+    ID is a turn, any decision about it, or a request id. The program is one file for any Python
+    from 3.9 on and needs nothing else; the page is one file for a browser and asks no network.
     """
+    for target, name in ((verifier, "offline_verifier.py"), (page, "web/receipt.html")):
+        if target is not None:
+            _write(target, (files("pointsman") / name).read_bytes())
+            click.echo(f"wrote {target}", err=True)
+    if turn is None and (verifier or page):
+        return
     with session.open() as pointsman:
-        data = pointsman.receipt(turn, cast(Disclosure, disclose)) + b"\n"
+        data = pointsman.receipt(turn or "last", cast(Disclosure, disclose)) + b"\n"
     if out is None:
         sys.stdout.buffer.write(data)
     else:
