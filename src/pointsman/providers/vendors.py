@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.providers.port import Dialect, Operation
+from pointsman.providers.port import OPERATIONS, Dialect, Operation
 from pointsman.turns.registry.models import Provider
 from pointsman.turns.registry.services import (
     SERVICE_BY_NAME,
@@ -36,6 +36,8 @@ class Vendor(Struct, frozen=True):
     """Always sent, unless the caller's own pass through."""
     passed: frozenset[str] = frozenset()
     """Headers of the caller that pass through."""
+    model_letters: str = "-._~@:"
+    """What stays as it is of a model's name in an address."""
     trimmed: tuple[str, ...] = ()
     """Ends that the paths hold themselves, so that a base url may end with them or not."""
     query: dict[str, str] = {}
@@ -74,10 +76,7 @@ def _openai(service: ModelService) -> Vendor:
         kind=service.name,
         base_url=service.base_url,
         paths={name: version + _PATHS[name] for name in service.speaks},
-        operations={
-            "embeddings": f"{version}/embeddings",
-            "completions": f"{version}/completions",
-        },
+        operations={each: f"{version}/{each}" for each in OPERATIONS},
         passed=frozenset({"openai-beta"}) if service.name == "openai" else frozenset(),
         trimmed=_VERSION if is_versioned else (),
         renames=service.renames,
@@ -105,10 +104,7 @@ def _azure(service: ModelService, version: str = "", *, has_login: bool = False)
         kind=service.name,
         base_url=service.base_url,
         paths={"chat": f"{deployed}/chat/completions", "responses": f"{fixed}/responses"},
-        operations={
-            "embeddings": f"{deployed}/embeddings",
-            "completions": f"{deployed}/completions",
-        },
+        operations={each: f"{deployed}/{each}" for each in OPERATIONS},
         trimmed=("/v1", "/openai"),
         query={"api-version": version} if version else {},
         key_header="authorization" if has_login else "api-key",
@@ -116,7 +112,19 @@ def _azure(service: ModelService, version: str = "", *, has_login: bool = False)
     )
 
 
+def _bedrock(service: ModelService, region: str = "{region}") -> Vendor:
+    """Return the address of a region, by the model; a key of Bedrock's own is a bearer token."""
+    return Vendor(
+        kind=service.name,
+        base_url=service.base_url.replace("{region}", region),
+        paths={"converse": "/model/{model}/converse"},
+        stream_paths={"converse": "/model/{model}/converse-stream"},
+        model_letters="-._~",
+    )
+
+
 _MAKERS: Final = {
+    "bedrock": _bedrock,
     "gemini": _gemini,
     "anthropic": _anthropic,
     "openai": _openai,
@@ -131,6 +139,8 @@ def vendor_of(configured: Provider) -> Vendor:
     service = SERVICE_BY_NAME[configured.kind]
     if service.wire == "azure":
         return _azure(service, configured.api_version, has_login=configured.login is not None)
+    if service.wire == "bedrock":
+        return _bedrock(service, configured.region)
     return VENDORS[configured.kind]
 
 
