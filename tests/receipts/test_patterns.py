@@ -8,7 +8,7 @@ import re2
 from tests.receipts.told import NODE, page_answers
 
 from pointsman.kernel.regex import options
-from pointsman.offline_verifier import fold, fold_text, program_of, runs, seen_text
+from pointsman.receipt_verifier import fold, fold_text, program_of, runs, seen_text
 from pointsman.turns.rules.text_patterns import literal_pattern
 
 PATTERNS = [

@@ -15,7 +15,7 @@ from tests.property.test_chain_against_model import TURNS_A_POLICY
 from tests.property.turns_drawn import Case, exact_facts
 
 from pointsman.errors import InputError
-from pointsman.offline_verifier import ENCODER, PlacementAgain, TurnAgain
+from pointsman.offline_verifier import ENCODER
 from pointsman.placement.compiled import CompiledPlacement
 from pointsman.placement.decide import decide as place
 from pointsman.placement.facts import FACTS_FORM as QUESTION_FORM
@@ -23,6 +23,7 @@ from pointsman.placement.facts import PlacementFacts
 from pointsman.placement.policy import POLICY_FORM as PLACEMENT_FORM
 from pointsman.placement.trace import OUTCOME_FORM as PLACED_FORM
 from pointsman.placement.trace import TRACE_FORM as PLACING_FORM
+from pointsman.receipt_verifier import PlacementAgain, TurnAgain
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import FACTS_FORM, TurnFacts

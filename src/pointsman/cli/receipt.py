@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +14,11 @@ from pointsman.audit.receipts.shapes import Disclosure
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 from pointsman.storage.files import replace_file
+
+_OWN_IMPORTS = re.compile(
+    r"^from (?:__future__ import annotations|pointsman\.offline_verifier import \([^)]*\))\n",
+    re.MULTILINE,
+)
 
 
 @click.command()
@@ -40,9 +46,9 @@ def receipt(
     ID is a turn, any decision about it, or a request id. The program is one file for any Python
     from 3.9 on and needs nothing else; the page is one file for a browser and asks no network.
     """
-    for target, name in ((verifier, "offline_verifier.py"), (page, "web/receipt.html")):
+    for target, text in ((verifier, verifier_text), (page, page_text)):
         if target is not None:
-            _write(target, (files("pointsman") / name).read_bytes())
+            _write(target, text().encode())
             click.echo(f"wrote {target}", err=True)
     if turn is None and (verifier or page):
         return
@@ -60,3 +66,16 @@ def _write(name: str, data: bytes) -> None:
         replace_file(Path(name), data)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", where=name) from error
+
+
+def verifier_text() -> str:
+    """Return the verifier of bundles and that of receipts behind it, as one file."""
+    package = files("pointsman")
+    bundles = (package / "offline_verifier.py").read_text(encoding="utf-8")
+    receipts = (package / "receipt_verifier.py").read_text(encoding="utf-8")
+    return bundles[: bundles.index("def main(")] + _OWN_IMPORTS.sub("", receipts)
+
+
+def page_text() -> str:
+    """Return the page that verifies receipts in a browser."""
+    return (files("pointsman") / "web" / "receipt.html").read_text(encoding="utf-8")
