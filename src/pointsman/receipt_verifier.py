@@ -533,11 +533,16 @@ class TurnAgain:
                     self.taken.append(rule["name"])
             if not holds:
                 continue
-            veto = self._veto(rule["use"])
+            model, draw = self._draw(rule)
+            veto = self._veto(model)
             if veto is None:
-                found = evaluation("rule", "chose", rule["use"], f'rule "{rule["name"]}" matched')
-                return {**found, "rule_name": rule["name"], "rule_attempts": attempts}
-            attempts.append(attempt(rule["name"], rule["use"], *veto))
+                reason = f'rule "{rule["name"]}" matched'
+                more = {"rule_name": rule["name"], "rule_attempts": attempts}
+                if draw is None:
+                    return {**evaluation("rule", "chose", model, reason), **more}
+                found = evaluation("rule", "chose", model, f"{reason}, {draw_text(draw)}")
+                return {**found, **more, "split": draw}
+            attempts.append(attempt(rule["name"], model, *veto))
         if not attempts:
             return silent("rule", "no rule matched")
         last = attempts[-1]
@@ -549,6 +554,20 @@ class TurnAgain:
             "rule_attempts": attempts,
             "validation_failure": last["validation_failure"],
         }
+
+    def _draw(self, rule: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+        """Return the model of a rule, and the slot in which the turn falls where it has a split."""
+        if "split" not in rule:
+            return rule["use"], None
+        by, targets = rule["split"]["by"], rule["split"]["targets"]
+        unit, total = self._fact("split_units")[by], sum(each["weight"] for each in targets)
+        slot = unit_draw(f"routing rule {rule['name']}", unit, total) if unit else None
+        left = slot or 0
+        for each in targets:
+            if left < each["weight"]:
+                return each["model"], {"by": by, "slot": slot, "total": total}
+            left -= each["weight"]
+        raise NotDerivable("a split has no model")
 
     def _pattern_slot(self) -> dict[str, Any]:  # noqa: PLR0911 - one each
         if self.facts["is_worker"] or self.facts["delegate_tier"] is not None:
@@ -676,7 +695,7 @@ class TurnAgain:
     def _rejection(  # noqa: PLR0911 - one each
         self, model: str
     ) -> tuple[str, str] | None:
-        """Return the first of the ten vetoes that speaks."""
+        """Return the first of the vetoes that speaks."""
         facts, known = self.facts, self.models.get(model)
         allowed = facts["allowed_models"]
         not_allowed = allowed is not None and model not in allowed
@@ -684,6 +703,9 @@ class TurnAgain:
             if not_allowed:
                 return "not_permitted", f"{model} is not among the allowed models"
             return "not_configured", f"{model} is not in the registry"
+        stopped = self._stop(model)
+        if stopped:
+            return "stopped", stopped
         private = self._privacy(model, known)
         if private:
             return "privacy_blocked", private
@@ -695,6 +717,14 @@ class TurnAgain:
         if out:
             return "provider_unavailable", out
         return self._inability(model, known["capabilities"]) or self._budget(model, known)
+
+    def _stop(self, model: str) -> str:
+        for each in self.facts.get("stops", []):
+            scope, name = each["scope"], each["name"]
+            if scope != "provider" or name == provider_of(model):
+                what = "every call" if scope == "all" else f"calls of {scope} {name}"
+                return f"{what} stopped by {each['by']}: {each['reason']} (stop {each['id']})"
+        return ""
 
     def _privacy(self, model: str, known: dict[str, Any]) -> str:
         placed = self.facts["placement"]
@@ -1640,11 +1670,18 @@ def _must_stay(kind: str, stays: list[str]) -> bool:
     return any(each in stays for each in (group, name, kind))
 
 
-def unit_draw(salt: str, unit: str) -> int:
-    """Return the draw `wb1` of a turn, in billionths (docs/reference/wb1.md)."""
+def draw_text(draw: dict[str, Any]) -> str:
+    """Say where a turn fell in a split."""
+    if draw["slot"] is None:
+        return f"no {draw['by']} is known: the first of the split"
+    return f"its {draw['by']} is in slot {draw['slot']} of {draw['total']}"
+
+
+def unit_draw(salt: str, unit: str, total: int = SCALE) -> int:
+    """Return the slot `wb1` of a unit (docs/reference/wb1.md)."""
     parts = (salt.encode(), b"s:" + unit.encode())
     framed = b"".join(struct.pack(">I", len(part)) + part for part in parts)
-    return int.from_bytes(sha256(b"wb1\0" + framed)[:8], "big") * SCALE >> 64
+    return int.from_bytes(sha256(b"wb1\0" + framed)[:8], "big") * total >> 64
 
 
 # Receipts: docs/receipt-format.md.
