@@ -50,6 +50,14 @@ def missing_secrets(provider: Provider, home: Path) -> list[str]:
     return missing if len(missing) == len(listed) else []
 
 
+def unusable_providers(models: ModelsFile, home: Path) -> list[str]:
+    """Say of each provider whose secrets this process cannot find which ones these are."""
+    found = ((name, missing_secrets(each, home)) for name, each in models.providers.items())
+    return [
+        f"`{name}` cannot be called without {', '.join(needs)}" for name, needs in found if needs
+    ]
+
+
 def _is_found(key: SecretRef, home: Path) -> bool:
     if is_forbidden(key, home):
         return False
