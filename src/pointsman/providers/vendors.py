@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.providers.port import Dialect, Operation
+from pointsman.providers.port import OPERATIONS, Dialect, Operation
 from pointsman.turns.registry.models import Provider
 from pointsman.turns.registry.services import (
     SERVICE_BY_NAME,
@@ -74,10 +74,7 @@ def _openai(service: ModelService) -> Vendor:
         kind=service.name,
         base_url=service.base_url,
         paths={name: version + _PATHS[name] for name in service.speaks},
-        operations={
-            "embeddings": f"{version}/embeddings",
-            "completions": f"{version}/completions",
-        },
+        operations={each: f"{version}/{each}" for each in OPERATIONS},
         passed=frozenset({"openai-beta"}) if service.name == "openai" else frozenset(),
         trimmed=_VERSION if is_versioned else (),
         renames=service.renames,
@@ -105,10 +102,7 @@ def _azure(service: ModelService, version: str = "", *, has_login: bool = False)
         kind=service.name,
         base_url=service.base_url,
         paths={"chat": f"{deployed}/chat/completions", "responses": f"{fixed}/responses"},
-        operations={
-            "embeddings": f"{deployed}/embeddings",
-            "completions": f"{deployed}/completions",
-        },
+        operations={each: f"{deployed}/{each}" for each in OPERATIONS},
         trimmed=("/v1", "/openai"),
         query={"api-version": version} if version else {},
         key_header="authorization" if has_login else "api-key",

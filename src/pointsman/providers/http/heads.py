@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Final
 from urllib.parse import urlencode
 
 from pointsman.providers.credentials import NO_SECRET, Secret
@@ -18,7 +19,7 @@ from pointsman.version import VERSION
 class HeadTemplate:
     """Writes the heads of requests to one address."""
 
-    __slots__ = ("_fixed", "_names", "_own", "_ready", "_sign", "_vendor")
+    __slots__ = ("_accept", "_fixed", "_names", "_own", "_ready", "_sign", "_vendor")
 
     def __init__(
         self,
@@ -26,8 +27,10 @@ class HeadTemplate:
         origin: UpstreamOrigin,
         target: str,
         headers: Mapping[str, str],
+        accept: str,
         login: OpenLogin | None = None,
     ) -> None:
+        self._accept = accept
         lines = {
             "host": origin.host_header,
             "user-agent": f"pointsman/{VERSION}",
@@ -49,6 +52,9 @@ class HeadTemplate:
         if outgoing.headers:
             # Headers that may be refused come first: once the key is written, nothing may raise.
             head = self._before_length(self._passed_lines(outgoing.headers), secret, is_stream)
+        elif outgoing.media_type:
+            line = f"content-type: {_header_value(outgoing.media_type)}\r\n".encode("ascii")
+            head = self._before_length(self._own, secret, is_stream).replace(_JSON_LINE, line)
         else:
             ready = self._ready.get(is_stream)
             if ready is None or ready[0] is not secret:
@@ -61,7 +67,7 @@ class HeadTemplate:
 
     def _before_length(self, passed: str, secret: Secret, is_stream: bool) -> bytes:  # noqa: FBT001 - as an answer is asked for
         vendor = self._vendor
-        accept = "text/event-stream" if is_stream else "application/json"
+        accept = "text/event-stream" if is_stream else self._accept
         key = (
             ""
             if secret is NO_SECRET
@@ -77,11 +83,20 @@ class HeadTemplate:
             key = name.lower()
             if key not in vendor.passed or key in self._names:
                 continue
-            if not HEADER_VALUE.fullmatch(value):
-                message = f"the header `{key}` holds characters that a header cannot hold"
-                raise UpstreamError(message, error_class="invalid_request")
+            _header_value(value, key)
             lines[key] = f"{lines[key]}, {value}" if key in lines else value
         return _lines({**vendor.headers, **lines}.items())
+
+
+_JSON_LINE: Final = b"content-type: application/json\r\n"
+
+
+def _header_value(value: str, name: str = "content-type") -> str:
+    """Return the value of a caller's header, or raise that a header cannot hold it."""
+    if HEADER_VALUE.fullmatch(value):
+        return value
+    message = f"the header `{name}` holds characters that a header cannot hold"
+    raise UpstreamError(message, error_class="invalid_request")
 
 
 def target_of(path: str, query: Mapping[str, str]) -> str:

@@ -28,6 +28,7 @@ from pointsman.providers.port import (
     Deadlines,
     Dialect,
     ErrorClass,
+    Operation,
     Outgoing,
     UpstreamAnswer,
     UpstreamError,
@@ -103,6 +104,8 @@ _MODEL: Final = "{model}"
 _ERROR_BODY_S = 5.0
 _ERROR_BODY_BYTES = 64 * 1024
 _ACCEPTED_TYPES = ("application/json", "text/event-stream", "")
+_OF_JSON: Final = ("", "embeddings", "completions")
+"""The operations that answer in JSON or events; others may bring sound, pictures or plain text."""
 
 
 def _random_spread() -> float:
@@ -154,13 +157,15 @@ class HttpProvider:
         self._places: dict[str, str] = {each: vendor.paths[each] for each in self.dialects}
         self._places |= {str(name): at for name, at in vendor.operations.items()}
 
-        def new_head(at: str, query: Mapping[str, str]) -> HeadTemplate:
+        def new_head(name: str, at: str, query: Mapping[str, str]) -> HeadTemplate:
             target = target_of(path + at, {**vendor.query, **configured.query, **query})
-            return HeadTemplate(vendor, origin, target, headers, login)
+            is_json = name in _OF_JSON or name in self.dialects
+            accept = "application/json" if is_json else "*/*"
+            return HeadTemplate(vendor, origin, target, headers, accept, login)
 
         self._new_head = new_head
         self._heads = {
-            name: new_head(at, {}) for name, at in self._places.items() if _MODEL not in at
+            name: new_head(name, at, {}) for name, at in self._places.items() if _MODEL not in at
         }
         self._login = login
         self._renewing: asyncio.Task[None] | None = None
@@ -295,7 +300,7 @@ class HttpProvider:
         # The name is the configuration's; the models of a home are few.
         at = at.replace(_MODEL, quote(outgoing.model, safe="-._~@:"))
         if at not in self._heads:
-            self._heads[at] = self._new_head(at, query)
+            self._heads[at] = self._new_head(outgoing.operation or dialect, at, query)
         return self._heads[at]
 
     async def _try(
@@ -321,7 +326,7 @@ class HttpProvider:
             error.credential = used
             raise
         exchange.credential = used
-        unreadable = unreadable_reason(exchange.headers)
+        unreadable = unreadable_reason(exchange.headers, outgoing.operation)
         if exchange.status >= 300 or unreadable:
             failure = await self._failure(exchange, secret, unreadable)
             failure.credential = used
@@ -366,7 +371,7 @@ class HttpProvider:
         return failure_of(self.name, status, exchange.headers, secret.redact(body), now_s)
 
 
-def unreadable_reason(headers: Mapping[str, str]) -> str:
+def unreadable_reason(headers: Mapping[str, str], operation: Operation = "") -> str:
     """Say why a body that is on its way cannot be used; empty when it can."""
     if headers.get("content-type") == "application/json" and "content-encoding" not in headers:
         return ""
@@ -374,9 +379,11 @@ def unreadable_reason(headers: Mapping[str, str]) -> str:
     if encoding and encoding.lower() != "identity":
         return "packed its answer, which was not asked for"
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in _ACCEPTED_TYPES and not kind.endswith("+json"):
+    if kind in _ACCEPTED_TYPES or kind.endswith("+json"):
+        return ""
+    if operation in _OF_JSON:
         return "answered with neither JSON nor events"
-    return ""
+    return "answered with a page" if kind == "text/html" else ""
 
 
 def _keys(configured: Configured) -> tuple[ProviderKey, ...]:
