@@ -1,1 +1,1 @@
-"""`pointsman demo`: a seeded day of a small team on five scripted models, on the real engine."""
+"""The day that `pointsman demo` tells: a small team, five scripted models, the real engine."""
