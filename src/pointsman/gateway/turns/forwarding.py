@@ -10,10 +10,12 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from pointsman.calls.answering import (
     StreamedAnswer,
@@ -23,9 +25,10 @@ from pointsman.calls.answering import (
     untranslatable,
     write_request,
 )
+from pointsman.calls.cutting import NOT_MADE, TaskCut
 from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import ModelCall
-from pointsman.errors import InputError, OverBudget, PointsmanError
+from pointsman.errors import InputError, PointsmanError
 from pointsman.gateway.serving.http import EVENTS, JSON, Headers, Send
 from pointsman.gateway.turns.stream_carriers import (
     HELD_BYTES,
@@ -38,6 +41,11 @@ from pointsman.gateway.turns.stream_carriers import (
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.providers.dialects.chat.stream import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
+from pointsman.providers.dialects.responses.namespaces import (
+    Namespaces,
+    OwnNamesReader,
+    with_own_name,
+)
 from pointsman.providers.dialects.spans import with_model
 from pointsman.providers.dialects.tap import Tap, end_of, tap
 from pointsman.providers.dialects.words_before import WordsBefore, with_words_before
@@ -78,11 +86,13 @@ class Forwarding:
     _size = 0
     """What the provider's head says."""
     _wants_usage = True
+    _namespaces: Namespaces = MappingProxyType({})
     _has_asked_usage = False
     _first = b""
     """What a stream began with."""
 
     call: ModelCall
+    _cut: TaskCut
 
     def __init__(self, live: LiveTurn, model: str, send: Send) -> None:
         self.live = live
@@ -108,7 +118,7 @@ class Forwarding:
                 body = self._asking_usage(body)
         else:
             asked = speaker(request.dialect).read_request(self.live.stripped_body())
-            self._wants_usage = asked.wants_usage
+            self._wants_usage, self._namespaces = asked.wants_usage, asked.namespaces
             body = write_request(self.dialect, asked, self._name)
         passed: tuple[tuple[str, str], ...] = ()
         headers = request.asked.headers
@@ -135,13 +145,13 @@ class Forwarding:
             reserving = call.reserve()
             if reserving is not None:
                 await reserving
-        except OverBudget as error:
+        except NOT_MADE as error:
             return self.refuse(error)
         call.begin()
         return await self.run_to_end(None)
 
-    def refuse(self, error: OverBudget) -> CallResult:
-        """Note that the budget refused the call; returns its result for the flow."""
+    def refuse(self, error: PointsmanError) -> CallResult:
+        """Note that the call was refused; returns its result for the flow."""
         self.error = error
         return result_after(error)
 
@@ -154,6 +164,17 @@ class Forwarding:
 
     async def run_to_end(self, begun: Exchange | None) -> CallResult:
         """Let the answer of a call out, also one that was sent already; says how it went."""
+        call = self.call
+        cut = self._cut = call.holder = TaskCut(lambda own: call.holder is own)
+        try:
+            return await self._carry_out(begun)
+        except asyncio.CancelledError:
+            error = cut.pop_error()
+            if error is None:
+                raise
+            return self._fail(error)
+
+    async def _carry_out(self, begun: Exchange | None) -> CallResult:
         live = self.live
         try:
             answer = await self._answer(begun)
@@ -203,6 +224,9 @@ class Forwarding:
         asked = speaker(self.live.request.dialect)
         try:
             told = provider_speaker(self.dialect).read_response(body)
+            if self._namespaces:
+                content = (with_own_name(each, self._namespaces) for each in told.content)
+                told = replace(told, content=tuple(content))
             return asked.write_response(told, self.model, int(time.time()))
         except InputError as error:
             raise unreadable(self._provider.name, error) from error
@@ -214,20 +238,26 @@ class Forwarding:
         except UpstreamError as error:
             if not self.has_begun:
                 raise
-            # Never the text again.
-            await self._more(carriage.break_off("upstream_error", error.message))
-            self.send.end()
-            return self._fail(error)
+            return await self._break_off(carriage, error)
         except asyncio.CancelledError:
             if seen.stop_reason is not None:
                 # The caller had its whole answer and hung up before the last byte of the stream.
                 self._complete_stream(answer, seen)
-            raise
+            cut = self._cut.pop_error() if self.has_begun else None
+            if cut is None:
+                raise
+            return await self._break_off(carriage, cut)
         if seen.is_broken:
             broken = UpstreamError("the stream ended with an error", error_class="server_error")
             return self._fail(broken)
         self._complete_stream(answer, seen)
         return CallResult(is_done=True)
+
+    async def _break_off(self, carriage: StreamCarrier, error: UpstreamError) -> CallResult:
+        # Never the text again.
+        await self._more(carriage.break_off("upstream_error", error.message))
+        self.send.end()
+        return self._fail(error)
 
     def _complete_stream(self, answer: UpstreamAnswer, seen: Tap) -> None:
         self.call.complete(StreamedAnswer(seen), seen.stop_reason or "", answer.attempts)
@@ -312,6 +342,8 @@ class Forwarding:
         target = speaker(self.live.request.dialect)
         writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
         reader = provider_speaker(self.dialect).stream_reader()
+        if self._namespaces:
+            reader = OwnNamesReader(reader, self._namespaces)
         return TranslatedStream(self._provider.name, reader, writer)
 
     async def _begin_answer(self, seen: Tap) -> Headers:
