@@ -15,6 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from pointsman.cli.main import main
+from pointsman.demo.town import open_town
+from pointsman.gateway.server import ADMIN_TOKEN
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +89,14 @@ def test_home_in_use_is_left_alone(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert f"{tmp_path} is in use" in done.output
     assert [each.name for each in tmp_path.iterdir()] == ["routing.yaml"]
+
+
+def test_admin_token_of_the_environment_is_the_demos(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ADMIN_TOKEN, "pa_a-token-that-the-operator-chose-before")
+    with open_town(tmp_path / "home") as town:
+        assert town.act("/api/keys", {"name": "intern", "scopes": ["models"]}).status == 201
 
 
 def test_dashboard_is_served_on_that_day(tmp_path: Path) -> None:

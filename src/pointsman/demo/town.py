@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import os
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
@@ -152,7 +153,9 @@ def open_town(home: Path, port: int = 0) -> Iterator[Town]:
         stack.callback(setattr, serving, "should_exit", True)  # noqa: FBT003 - setattr's own
         while not serving.started and thread.is_alive():
             time.sleep(0.005)
-        yield Town(home, listening.getsockname()[1], parts.new_admin_token, providers)
+        # No token is made where the operator's environment holds one.
+        token = parts.new_admin_token or os.environ.get(gateway.ADMIN_TOKEN, "")
+        yield Town(home, listening.getsockname()[1], token, providers)
 
 
 def write_home(home: Path, addresses: Mapping[str, str]) -> None:
