@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from pointsman.cli.main import main
 from pointsman.demo.town import open_town
-from pointsman.gateway.server import ADMIN_TOKEN
+from pointsman.storage.policies.secrets import ADMIN_TOKEN
 
 
 @pytest.fixture(scope="module")

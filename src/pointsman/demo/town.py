@@ -20,6 +20,7 @@ from pointsman.gateway import server as gateway
 from pointsman.operations.starter import starter_text
 from pointsman.providers.http.provider import ProviderEnvironment
 from pointsman.providers.messages import Usage
+from pointsman.storage.policies.secrets import ADMIN_TOKEN
 from pointsman.storage.policies.settings import Server
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_replies import Received, Reply, Step, fails, says
@@ -154,7 +155,7 @@ def open_town(home: Path, port: int = 0) -> Iterator[Town]:
         while not serving.started and thread.is_alive():
             time.sleep(0.005)
         # No token is made where the operator's environment holds one.
-        token = parts.new_admin_token or os.environ.get(gateway.ADMIN_TOKEN, "")
+        token = parts.new_admin_token or os.environ.get(ADMIN_TOKEN, "")
         yield Town(home, listening.getsockname()[1], token, providers)
 
 
