@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -113,7 +112,7 @@ def test_dashboard_is_served_on_that_day(tmp_path: Path) -> None:
         address = next(line.split()[1] for line in lines if line.startswith("dashboard"))
         with urlopen(address, timeout=30) as page:
             assert b"<title>" in page.read()
-        running.send_signal(signal.SIGINT)
+        running.terminate()
         assert running.wait(60) == 0
     finally:
         running.kill()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -46,5 +46,12 @@ def demo(session: Session, is_served: bool, port: int) -> None:  # noqa: FBT001 
         if is_served:
             token = town.admin_token
             click.echo(f"\ndashboard  {town.address}/\nadmin token {token}\nCtrl-C ends it")
-            with suppress(KeyboardInterrupt):
-                threading.Event().wait()
+            _wait_for_end()
+
+
+def _wait_for_end() -> None:
+    """Wait until the operator ends the program, by the terminal or by its id."""
+    ended = threading.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda *_: ended.set())
+    ended.wait()
