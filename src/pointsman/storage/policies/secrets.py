@@ -132,4 +132,5 @@ def _references(models: ModelsFile) -> Iterator[SecretRef]:
 def _keys_of(provider: Provider) -> tuple[SecretRef, ...]:
     keys = provider.api_key or ()
     own = () if provider.login is None else (key for _, key in provider.login.secrets())
-    return (*(keys if isinstance(keys, tuple) else (keys,)), *own)
+    shown = () if provider.client_certificate is None else (provider.client_certificate,)
+    return (*(keys if isinstance(keys, tuple) else (keys,)), *own, *shown)
