@@ -44,14 +44,15 @@ def demo(session: Session, is_served: bool, port: int) -> None:  # noqa: FBT001 
         if session.as_json:
             session.show("", {"home": str(home), "steps": told})
         if is_served:
+            ended = _watch_for_end()
             token = town.admin_token
             click.echo(f"\ndashboard  {town.address}/\nadmin token {token}\nCtrl-C ends it")
-            _wait_for_end()
+            ended.wait()
 
 
-def _wait_for_end() -> None:
-    """Wait until the operator ends the program, by the terminal or by its id."""
+def _watch_for_end() -> threading.Event:
+    """Return an event that is set when the operator ends the program, by Ctrl-C or a signal."""
     ended = threading.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, lambda *_: ended.set())
-    ended.wait()
+    return ended
