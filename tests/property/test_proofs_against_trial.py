@@ -408,11 +408,20 @@ def _compare(random: Random) -> tuple[Counter[str], str]:
     return occurred, ""
 
 
+def _draw_turn(random: Random) -> dict[str, Any]:
+    values = {**TRIED, "message": _messages(), "hand": HANDS, "team": (None,)}
+    return {name: random.choice((each[0], random.choice(each))) for name, each in values.items()}
+
+
+def random_turn(random: Random, policy: CompiledTurnPolicy) -> TurnFacts | None:
+    """Draw a turn's facts; None where no message or no recorded rows can be so."""
+    return _facts(policy, _draw_turn(random))
+
+
 def _follow(random: Random, policy: CompiledTurnPolicy) -> str:
     """Ask the formula about one turn alone; return the difference from the chain, if any."""
-    values = {**TRIED, "message": _messages(), "hand": HANDS}
-    turn = {name: random.choice((each[0], random.choice(each))) for name, each in values.items()}
-    facts = _facts(policy, {**turn, "team": None})
+    turn = _draw_turn(random)
+    facts = _facts(policy, turn)
     if facts is None:
         return ""
     world = world_of([policy])
