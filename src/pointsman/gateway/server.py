@@ -95,6 +95,7 @@ def open_gateway(
         else:
             budgets = sharing.budgets
         pointsman.health.prepare()
+        pointsman.stops.follow()
         metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
             decision_recorder=pointsman.decision_recorder,
@@ -112,6 +113,7 @@ def open_gateway(
             budgets=budgets,
             deadlines=lambda: deadlines,
             listener=CallTelemetry(metrics, tracing),
+            stops=pointsman.stops,
             run_blocking=None if sharing is None else sharing.run,
         )
         pointsman.calls = calls
