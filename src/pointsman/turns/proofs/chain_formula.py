@@ -14,6 +14,7 @@ from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import MicroUsd
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope
 from pointsman.turns.learning.pattern import PatternSettings
+from pointsman.turns.policy import RoutingRule
 from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import TRUE
 from pointsman.turns.proofs.turn_variables import TurnVariables
@@ -198,12 +199,25 @@ class ChainFormula:
             name = each.rule.name
             hit = self._both((rest, self._turn.holds(each.rule.when, has_team=self._has_team)))
             self.rules[name] = self._either((self.rules.get(name, -TRUE), hit))
-            left = self._win("rule", name, each.rule.use, hit)
-            rest = self._either((self._both((rest, -hit)), left))
+            shares = self._shares(each.rule, hit)
+            left = [self._win("rule", name, model, where) for model, where in shares]
+            rest = self._either((self._both((rest, -hit)), *left))
         rest = self._pattern(scope.pattern, rest)
         rest = self._delegate(scope.tiers, rest)
         rest = self._defaults("workspace_default", scope.defaults, rest)
         self._no_model.append(self._global_default(rest))
+
+    def _shares(self, rule: RoutingRule, hit: int) -> Iterator[tuple[str, int]]:
+        """Yield the models of a rule, each with the turns that fall to it."""
+        if rule.split is UNSET:
+            yield rule.use, hit
+            return
+        start, total = 0, sum(each.weight for each in rule.split.targets)
+        for each in rule.split.targets:
+            slots = range(start, start + each.weight)
+            start = slots.stop
+            falls = self._turn.falls(rule.name, rule.split.by, slots, total)
+            yield each.model, self._both((hit, falls))
 
     def _pattern(self, settings: PatternSettings, where: int) -> int:
         if settings.mode != "apply":

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from pointsman.errors import PolicyTooComplex
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.facts import ANY_MODEL, BudgetLeft, CallerFacts, TurnFacts
+from pointsman.turns.facts import ANY_MODEL, BudgetLeft, CallerFacts, SplitUnits, TurnFacts
 from pointsman.turns.proofs.solver import Model
 from pointsman.turns.proofs.turn_variables import (
     BOUNDS,
+    HASH_BITS,
     ODD_PATHS,
     NumberName,
     TurnVariables,
     caller_of,
     flag_of,
     number_of,
+    split_hash,
     words_of,
 )
+
+MOST_UNITS: Final = 200_000
+"""Names that are tried until one falls into the wanted slots."""
 
 
 class FoundTurn:
@@ -52,8 +59,7 @@ class FoundTurn:
         changed["workspace_path"] = self._workspace()
         for name in dict.fromkeys(name for name, _ in self._turn.words):
             changed[name] = self._word_list(name)
-        if self._turn.callers:
-            changed["caller"] = self._caller_facts()
+        changed |= self._names()
         left = self._number("team_left_microusd")
         if left != number_of(base, "team_left_microusd"):
             others = (each for each in base.budgets if each.name not in self._turn.team_budgets)
@@ -92,6 +98,34 @@ class FoundTurn:
         if self._model[self._turn.flags["has_workspace"]] < 0:
             return None
         return self._text(self._turn.paths, frozenset(ODD_PATHS), self._turn.base.workspace_path)
+
+    def _names(self) -> dict[str, object]:
+        """Return who sends the turn, and the units of its splits, where they are asked about."""
+        units = {"split_units": self._units()} if self._turn.draws else {}
+        return units | ({"caller": self._caller_facts()} if self._turn.callers else {})
+
+    def _units(self) -> SplitUnits:
+        """Return names that fall into the wanted slots of every rule: the first ones there are."""
+        turn, known = self._turn, self._turn.base.split_units
+        wanted: dict[str, list[tuple[str, int, int]]] = {}
+        for (by, rule), limits in turn.draws.items():
+            above = [limit + 1 for limit, lit in limits.items() if self._model[lit] > 0]
+            below = [limit for limit, lit in limits.items() if self._model[lit] < 0]
+            first, last = max(above, default=0), min(below, default=2**HASH_BITS)
+            wanted.setdefault(by, []).append((rule, first, last))
+        units = SplitUnits() if known is UNSET else known
+        return replace(units, **{by: self._unit(by, rules) for by, rules in wanted.items()})
+
+    def _unit(self, by: str, rules: list[tuple[str, int, int]]) -> str:
+        known = self._turn.base.split_units
+        own = "" if known is UNSET else getattr(known, by)
+        names = (own, "", *(f"{by}-{number}" for number in range(1, MOST_UNITS)))
+        for name in names:
+            self._turn.solver.spend(len(rules))
+            hashes = ((split_hash(rule, name) if name else 0, a, b) for rule, a, b in rules)
+            if all(first <= drawn <= last for drawn, first, last in hashes):
+                return name
+        raise PolicyTooComplex(f"no {by} was found that falls into such slots of the splits")
 
     def _caller_facts(self) -> CallerFacts:
         chosen = {

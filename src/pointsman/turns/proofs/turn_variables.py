@@ -14,12 +14,17 @@ from msgspec import UNSET, UnsetType
 
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.canonical import MAX_INT
+from pointsman.kernel.wb1 import unit_bytes
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 from pointsman.turns.proofs.solver import TRUE, Literals, Model, Solver
 from pointsman.turns.proofs.texts import TextSearch
 from pointsman.turns.registry.models import TIERS, provider_of
 from pointsman.turns.rules.condition import Condition
+from pointsman.turns.rules.split import SplitBy, split_salt
 from pointsman.turns.rules.text_patterns import literal_pattern
+
+HASH_BITS: Final = 64
+"""The bits of a hash from which `wb1` draws a slot."""
 
 PLAIN: Final = TurnFacts("hello", estimated_input_tokens={ANY_MODEL: 100})
 """A turn in which nothing is special."""
@@ -64,6 +69,8 @@ class TurnVariables:
         self.words: dict[tuple[str, str], int] = {}
         self.outages: dict[str, int] = {}
         self.choices: dict[ChoiceName, dict[str, int]] = {}
+        self.draws: dict[tuple[SplitBy, str], dict[int, int]] = {}
+        """For each unit and rule with a split, where the unit's hash is above a limit."""
         self.callers: dict[CallerName, dict[str, int]] = {}
         self._conditions: dict[tuple[Condition, bool], int] = {}
 
@@ -78,9 +85,12 @@ class TurnVariables:
         least, most = BOUNDS[name]
         if not least <= limit < most:
             return TRUE if limit < least else -TRUE
-        known = self.numbers[name]
+        return self._limit(self.numbers[name], limit, number_of(self.base, name))
+
+    def _limit(self, known: dict[int, int], limit: int, own: int) -> int:
+        """Return the literal of a limit, in its order among those of the same number."""
         if limit not in known:
-            known[limit] = self.solver.choice(prefers=number_of(self.base, name) > limit)
+            known[limit] = self.solver.choice(prefers=own > limit)
             below = max((each for each in known if each < limit), default=None)
             above = min((each for each in known if each > limit), default=None)
             if below is not None:
@@ -88,6 +98,17 @@ class TurnVariables:
             if above is not None:
                 self.solver.add((-known[above], known[limit]))
         return known[limit]
+
+    def falls(self, rule: str, by: SplitBy, slots: range, total: int) -> int:
+        """Return a literal that holds where the turn falls into some slots of a rule's split."""
+        if not slots:
+            return -TRUE
+        known, own = self.draws.setdefault((by, rule), {}), draw_of(self.base, by, rule)
+        # A slot begins at the first hash that is mapped to it.
+        first, end = (-(-each * 2**HASH_BITS // total) for each in (slots.start, slots.stop))
+        begun = TRUE if slots.start == 0 else self._limit(known, first - 1, own)
+        over = -TRUE if slots.stop == total else self._limit(known, end - 1, own)
+        return self.solver.both((begun, -over))
 
     def text(self, pattern: str) -> int:
         """Return a literal that holds where a pattern is found in the message."""
@@ -253,6 +274,13 @@ class TurnVariables:
             found[choice] = either(
                 -lit if each == own_choice else lit for each, lit in values.items()
             )
+        for by in dict.fromkeys(by for by, _ in self.draws):
+            found[f"split by {by}"] = either(
+                -literal if draw_of(base, by, rule) > limit else literal
+                for (unit, rule), limits in self.draws.items()
+                if unit == by
+                for limit, literal in limits.items()
+            )
         for caller, values in self.callers.items():
             own_value = caller_of(base, caller)
             found[f"caller {caller}"] = either(
@@ -331,6 +359,18 @@ def number_of(facts: TurnFacts, name: NumberName) -> int:
     if name == "team_left_microusd":
         return MAX_INT
     return facts.local_minutes if name == "local_minutes" else facts.cost_today_microusd
+
+
+def draw_of(facts: TurnFacts, by: SplitBy, rule: str) -> int:
+    """Return the hash by which a turn falls into the slots of a rule; 0 without a unit."""
+    unit = "" if facts.split_units is UNSET else getattr(facts.split_units, by)
+    return split_hash(rule, unit) if unit else 0
+
+
+def split_hash(rule: str, unit: str) -> int:
+    """Return the hash of a unit under a rule: as many slots as there are hashes."""
+    found = unit_bytes(unit)
+    return 0 if found is None else split_salt(rule).slot(found, 2**HASH_BITS)
 
 
 def choice_of(facts: TurnFacts, name: ChoiceName) -> str | None:

@@ -52,7 +52,7 @@ class Splitter:
 
     def __init__(self, rule: str, split: RuleSplit) -> None:
         self._split = split
-        self._salted = Salted(f"routing rule {rule}")
+        self._salted = split_salt(rule)
         self._bounds = ends([each.weight for each in split.targets])
 
     def draw(self, units: SplitUnits) -> tuple[str, SplitDraw]:
@@ -62,6 +62,11 @@ class Splitter:
         slot = 0 if unit is None else self._salted.slot(unit, total)
         model = self._split.targets[pick_weight(slot, self._bounds)].model
         return model, SplitDraw(by, None if unit is None else slot, total)
+
+
+def split_salt(rule: str) -> Salted:
+    """Return the salt of a rule's draws."""
+    return Salted(f"routing rule {rule}")
 
 
 def draw_text(draw: SplitDraw) -> str:
