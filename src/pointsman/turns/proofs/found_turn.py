@@ -10,7 +10,14 @@ from msgspec.structs import replace
 
 from pointsman.errors import PolicyTooComplex
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.facts import ANY_MODEL, BudgetLeft, CallerFacts, SplitUnits, TurnFacts
+from pointsman.turns.facts import (
+    ANY_MODEL,
+    BudgetLeft,
+    CallerFacts,
+    Override,
+    SplitUnits,
+    TurnFacts,
+)
 from pointsman.turns.proofs.solver import Model
 from pointsman.turns.proofs.turn_variables import (
     BOUNDS,
@@ -76,6 +83,11 @@ class FoundTurn:
         """Return the alias that the message begins with."""
         values = self._turn.choices.get("override", {})
         return next((each for each, literal in values.items() if self._model[literal] > 0), None)
+
+    def override(self, aliases: Mapping[str, str]) -> Override | None:
+        """Return the override of the message under a policy with these aliases."""
+        alias = self.alias()
+        return None if alias is None else Override(alias, aliases[alias])
 
     def _number(self, name: NumberName) -> int:
         limits = self._turn.numbers[name]
@@ -157,7 +169,7 @@ class FoundTurn:
             )
             freed: dict[str, object] = {
                 "availability": {}, "configured": None, "allowed_models": None,
-                "excluded_models": (), "network_state": "online",
+                "excluded_models": (), "stops": UNSET, "network_state": "online",
             }  # fmt: skip
             base, out = replace(base, **freed), {*out, *still}
         if not out:

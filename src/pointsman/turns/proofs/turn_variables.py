@@ -384,8 +384,10 @@ def choice_of(facts: TurnFacts, name: ChoiceName) -> str | None:
 def was_out(facts: TurnFacts, model: str, *, is_local: bool) -> bool:
     """Tell whether an outage, a missing key or a permission keeps a model from a turn."""
     known = (facts.availability.get(provider_of(model)), facts.availability.get(model))
+    stops = () if facts.stops is UNSET else facts.stops
     return (
-        (facts.network_state == "offline" and not is_local)
+        any(each.scope != "provider" or each.name == provider_of(model) for each in stops)
+        or (facts.network_state == "offline" and not is_local)
         or any(each in {"unavailable", "rate_limited"} for each in known)
         or (facts.configured is not None and model not in facts.configured)
         or (facts.allowed_models is not None and model not in facts.allowed_models)
