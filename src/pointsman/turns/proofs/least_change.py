@@ -28,8 +28,8 @@ MOST_CHANGES: Final = 5
 class LeastChanges(Struct, frozen=True):
     """What would have given a turn another model; each was decided and came out so.
 
-    `chosen` is the model it has. `facts` are sets of facts that change together, as few as there can be. `policy` are single
-    edits of the policy. Both are empty where nothing of the kind does it.
+    `chosen` is the model it has. `facts` are sets of facts that change together, as few as there
+    can be; `policy` are single edits of it. Both are empty where nothing of the kind does it.
     """
 
     model: str
@@ -73,7 +73,7 @@ def _facts_changes(
         found = search.turn.least(asked, {})
         if found is None:
             return
-        changed = search.changed(found)
+        changed = search.changed_names(found)
         if fewest is not None and len(changed) > fewest:
             return
         fewest = len(changed)
@@ -93,14 +93,14 @@ class _Search:
         named = replace(world_of([ready]), budget_left=left, max_output_tokens=facts.asked_output)
         self._world: World = replace(named, team_budgets=(), team_limits=())
         self.turn = TurnVariables(self._base)
-        said = _recommended(ready, facts)
+        said = _recommendation(ready, facts)
         similar = SimilarTurns(self.turn, self._world.models, said)
         self.chain = ChainFormula(ready, self.turn, self._world, similar)
         for literal in similar.changes().values():
             self.turn.solver.add((-literal,))
         self.changes = self.turn.changes()
 
-    def changed(self, model: Model) -> list[str]:
+    def changed_names(self, model: Model) -> list[str]:
         """Name the facts that a found turn changes."""
         return [name for name, each in self.changes.items() if is_met(model, each)]
 
@@ -115,7 +115,7 @@ class _Search:
         return replace(facts, override=found.override(self.chain.ready.aliases))
 
 
-def _recommended(ready: CompiledTurnPolicy, facts: TurnFacts) -> str | None:
+def _recommendation(ready: CompiledTurnPolicy, facts: TurnFacts) -> str | None:
     """Return the model that similar turns spoke for."""
     settings = ready.scope(facts.workspace_path).pattern
     alone = replace(
