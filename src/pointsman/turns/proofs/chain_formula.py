@@ -20,6 +20,7 @@ from pointsman.turns.proofs.solver import TRUE
 from pointsman.turns.proofs.turn_variables import TurnVariables
 from pointsman.turns.registry.models import TIERS, Model, call_estimate
 from pointsman.turns.rules.condition import Condition
+from pointsman.turns.rules.split import share_starts
 from pointsman.turns.trace import Slot
 
 UNKNOWN: Final = "unknown:model"
@@ -199,25 +200,26 @@ class ChainFormula:
             name = each.rule.name
             hit = self._both((rest, self._turn.holds(each.rule.when, has_team=self._has_team)))
             self.rules[name] = self._either((self.rules.get(name, -TRUE), hit))
-            shares = self._shares(each.rule, hit)
-            left = [self._win("rule", name, model, where) for model, where in shares]
-            rest = self._either((self._both((rest, -hit)), *left))
+            left = self._win_rule(each.rule, hit)
+            rest = self._either((self._both((rest, -hit)), left))
         rest = self._pattern(scope.pattern, rest)
         rest = self._delegate(scope.tiers, rest)
         rest = self._defaults("workspace_default", scope.defaults, rest)
         self._no_model.append(self._global_default(rest))
 
-    def _shares(self, rule: RoutingRule, hit: int) -> Iterator[tuple[str, int]]:
-        """Yield the models of a rule, each with the turns that fall to it."""
+    def _win_rule(self, rule: RoutingRule, where: int) -> int:
+        """Let a rule's model take the turns, or each model of its split those that draw it."""
         if rule.split is UNSET:
-            yield rule.use, hit
-            return
-        start, total = 0, sum(each.weight for each in rule.split.targets)
-        for each in rule.split.targets:
-            slots = range(start, start + each.weight)
-            start = slots.stop
-            falls = self._turn.falls(rule.name, rule.split.by, slots, total)
-            yield each.model, self._both((hit, falls))
+            return self._win("rule", rule.name, rule.use, where)
+        left = []
+        for model, first, last in share_starts(rule.split):
+            by = rule.split.by
+            is_drawn = self._both((
+                self._turn.drawn_above(rule.name, by, first - 1),
+                -self._turn.drawn_above(rule.name, by, last),
+            ))  # fmt: skip
+            left.append(self._win("rule", rule.name, model, self._both((where, is_drawn))))
+        return self._either(left)
 
     def _pattern(self, settings: PatternSettings, where: int) -> int:
         if settings.mode != "apply":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import UNSET
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pointsman.errors import PolicyTooComplex
 from pointsman.kernel.number import MicroUsd
+from pointsman.kernel.wb1 import Salted
 from pointsman.turns.facts import (
     ANY_MODEL,
     BudgetLeft,
@@ -21,19 +22,18 @@ from pointsman.turns.facts import (
 from pointsman.turns.proofs.solver import Model
 from pointsman.turns.proofs.turn_variables import (
     BOUNDS,
-    HASH_BITS,
     ODD_PATHS,
     NumberName,
     TurnVariables,
     caller_of,
     flag_of,
     number_of,
-    split_hash,
     words_of,
 )
+from pointsman.turns.rules.split import DRAWS, draw_number, salt_of
 
-MOST_UNITS: Final = 200_000
-"""Names that are tried until one falls into the wanted slots."""
+MOST_NAMES: Final = 100_000
+"""Names that are tried for a unit: ten splits by it, each with a share of a third, need as many."""
 
 
 class FoundTurn:
@@ -66,7 +66,8 @@ class FoundTurn:
         changed["workspace_path"] = self._workspace()
         for name in dict.fromkeys(name for name, _ in self._turn.words):
             changed[name] = self._word_list(name)
-        changed |= self._names()
+        if self._turn.callers:
+            changed["caller"] = self._caller_facts()
         left = self._number("team_left_microusd")
         if left != number_of(base, "team_left_microusd"):
             others = (each for each in base.budgets if each.name not in self._turn.team_budgets)
@@ -77,7 +78,7 @@ class FoundTurn:
                 chosen = next((each for each, lit in values.items() if self._model[lit] > 0), None)
                 is_unset = choice == "named_model" and chosen is None
                 changed[choice] = UNSET if is_unset else chosen
-        return replace(self._with_outages(), **changed)
+        return replace(self._with_outages(), **changed, **self._drawn_units())
 
     def alias(self) -> str | None:
         """Return the alias that the message begins with."""
@@ -111,34 +112,6 @@ class FoundTurn:
             return None
         return self._text(self._turn.paths, frozenset(ODD_PATHS), self._turn.base.workspace_path)
 
-    def _names(self) -> dict[str, object]:
-        """Return who sends the turn, and the units of its splits, where they are asked about."""
-        units = {"split_units": self._units()} if self._turn.draws else {}
-        return units | ({"caller": self._caller_facts()} if self._turn.callers else {})
-
-    def _units(self) -> SplitUnits:
-        """Return names that fall into the wanted slots of every rule: the first ones there are."""
-        turn, known = self._turn, self._turn.base.split_units
-        wanted: dict[str, list[tuple[str, int, int]]] = {}
-        for (by, rule), limits in turn.draws.items():
-            above = [limit + 1 for limit, lit in limits.items() if self._model[lit] > 0]
-            below = [limit for limit, lit in limits.items() if self._model[lit] < 0]
-            first, last = max(above, default=0), min(below, default=2**HASH_BITS)
-            wanted.setdefault(by, []).append((rule, first, last))
-        units = SplitUnits() if known is UNSET else known
-        return replace(units, **{by: self._unit(by, rules) for by, rules in wanted.items()})
-
-    def _unit(self, by: str, rules: list[tuple[str, int, int]]) -> str:
-        known = self._turn.base.split_units
-        own = "" if known is UNSET else getattr(known, by)
-        names = (own, "", *(f"{by}-{number}" for number in range(1, MOST_UNITS)))
-        for name in names:
-            self._turn.solver.spend(len(rules))
-            hashes = ((split_hash(rule, name) if name else 0, a, b) for rule, a, b in rules)
-            if all(first <= drawn <= last for drawn, first, last in hashes):
-                return name
-        raise PolicyTooComplex(f"no {by} was found that falls into such slots of the splits")
-
     def _caller_facts(self) -> CallerFacts:
         chosen = {
             name: next((each for each, lit in values.items() if self._model[lit] > 0), "")
@@ -148,6 +121,33 @@ class FoundTurn:
         }
         known = self._turn.base.caller
         return replace(CallerFacts() if known is UNSET else known, **chosen)
+
+    def _drawn_units(self) -> dict[str, SplitUnits]:
+        """Return names by which the turn draws the models that were found."""
+        if not self._turn.draws:
+            return {}
+        base = self._turn.base.split_units
+        known = SplitUnits() if base is UNSET else base
+        found: dict[str, str] = {}
+        for by in dict.fromkeys(by for _, by in self._turn.draws):
+            shares = [
+                (salt_of(rule), *self._share(limits))
+                for (rule, each), limits in self._turn.draws.items()
+                if each == by
+            ]
+            names = (getattr(known, by), "", *(f"{by}-{n}" for n in range(MOST_NAMES)))
+            fitting = (name for name in names if _draws(name, shares))
+            name = next(fitting, None)
+            if name is None:
+                raise PolicyTooComplex(f"no {by} was found that draws these models in all splits")
+            found[by] = name
+        return {"split_units": replace(known, **found)}
+
+    def _share(self, limits: Mapping[int, int]) -> tuple[int, int]:
+        """Return the first and the last number that the literals of a draw leave."""
+        above = (limit + 1 for limit, literal in limits.items() if self._model[literal] > 0)
+        below = (limit for limit, literal in limits.items() if self._model[literal] < 0)
+        return max(above, default=0), min(below, default=DRAWS - 1)
 
     def _word_list(self, name: str) -> tuple[str, ...]:
         known = {word: lit for (kind, word), lit in self._turn.words.items() if kind == name}
@@ -176,6 +176,10 @@ class FoundTurn:
             return base
         there = {**base.availability, **dict.fromkeys(sorted(out), "unavailable")}
         return replace(base, availability=there)
+
+
+def _draws(name: str, shares: Sequence[tuple[Salted, int, int]]) -> bool:
+    return all(first <= draw_number(salted, name) <= last for salted, first, last in shares)
 
 
 def with_budget(facts: TurnFacts, left: MicroUsd | None) -> TurnFacts:

@@ -14,17 +14,13 @@ from msgspec import UNSET, UnsetType
 
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.canonical import MAX_INT
-from pointsman.kernel.wb1 import unit_bytes
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 from pointsman.turns.proofs.solver import TRUE, Literals, Model, Solver
 from pointsman.turns.proofs.texts import TextSearch
 from pointsman.turns.registry.models import TIERS, provider_of
 from pointsman.turns.rules.condition import Condition
-from pointsman.turns.rules.split import SplitBy, split_salt
+from pointsman.turns.rules.split import DRAWS, SplitBy, draw_number, salt_of
 from pointsman.turns.rules.text_patterns import literal_pattern
-
-HASH_BITS: Final = 64
-"""The bits of a hash from which `wb1` draws a slot."""
 
 PLAIN: Final = TurnFacts("hello", estimated_input_tokens={ANY_MODEL: 100})
 """A turn in which nothing is special."""
@@ -69,9 +65,8 @@ class TurnVariables:
         self.words: dict[tuple[str, str], int] = {}
         self.outages: dict[str, int] = {}
         self.choices: dict[ChoiceName, dict[str, int]] = {}
-        self.draws: dict[tuple[SplitBy, str], dict[int, int]] = {}
-        """For each unit and rule with a split, where the unit's hash is above a limit."""
         self.callers: dict[CallerName, dict[str, int]] = {}
+        self.draws: dict[tuple[str, SplitBy], dict[int, int]] = {}
         self._conditions: dict[tuple[Condition, bool], int] = {}
 
     def flag(self, name: FlagName) -> int:
@@ -85,10 +80,17 @@ class TurnVariables:
         least, most = BOUNDS[name]
         if not least <= limit < most:
             return TRUE if limit < least else -TRUE
-        return self._limit(self.numbers[name], limit, number_of(self.base, name))
+        return self._above(self.numbers[name], limit, number_of(self.base, name))
 
-    def _limit(self, known: dict[int, int], limit: int, own: int) -> int:
-        """Return the literal of a limit, in its order among those of the same number."""
+    def drawn_above(self, rule: str, by: SplitBy, limit: int) -> int:
+        """Return a literal that holds where the unit of a turn draws more than this for a rule."""
+        if not 0 <= limit < DRAWS - 1:
+            return TRUE if limit < 0 else -TRUE
+        known = self.draws.setdefault((rule, by), {})
+        return self._above(known, limit, _own_draw(self.base, rule, by))
+
+    def _above(self, known: dict[int, int], limit: int, own: int) -> int:
+        """Return the literal of a limit, in order with those of the same number."""
         if limit not in known:
             known[limit] = self.solver.choice(prefers=own > limit)
             below = max((each for each in known if each < limit), default=None)
@@ -98,17 +100,6 @@ class TurnVariables:
             if above is not None:
                 self.solver.add((-known[above], known[limit]))
         return known[limit]
-
-    def falls(self, rule: str, by: SplitBy, slots: range, total: int) -> int:
-        """Return a literal that holds where the turn falls into some slots of a rule's split."""
-        if not slots:
-            return -TRUE
-        known, own = self.draws.setdefault((by, rule), {}), draw_of(self.base, by, rule)
-        # A slot begins at the first hash that is mapped to it.
-        first, end = (-(-each * 2**HASH_BITS // total) for each in (slots.start, slots.stop))
-        begun = TRUE if slots.start == 0 else self._limit(known, first - 1, own)
-        over = -TRUE if slots.stop == total else self._limit(known, end - 1, own)
-        return self.solver.both((begun, -over))
 
     def text(self, pattern: str) -> int:
         """Return a literal that holds where a pattern is found in the message."""
@@ -274,10 +265,10 @@ class TurnVariables:
             found[choice] = either(
                 -lit if each == own_choice else lit for each, lit in values.items()
             )
-        for by in dict.fromkeys(by for by, _ in self.draws):
+        for by in dict.fromkeys(by for _, by in self.draws):
             found[f"split by {by}"] = either(
-                -literal if draw_of(base, by, rule) > limit else literal
-                for (unit, rule), limits in self.draws.items()
+                -literal if _own_draw(base, rule, by) > limit else literal
+                for (rule, unit), limits in self.draws.items()
                 if unit == by
                 for limit, literal in limits.items()
             )
@@ -361,16 +352,9 @@ def number_of(facts: TurnFacts, name: NumberName) -> int:
     return facts.local_minutes if name == "local_minutes" else facts.cost_today_microusd
 
 
-def draw_of(facts: TurnFacts, by: SplitBy, rule: str) -> int:
-    """Return the hash by which a turn falls into the slots of a rule; 0 without a unit."""
-    unit = "" if facts.split_units is UNSET else getattr(facts.split_units, by)
-    return split_hash(rule, unit) if unit else 0
-
-
-def split_hash(rule: str, unit: str) -> int:
-    """Return the hash of a unit under a rule: as many slots as there are hashes."""
-    found = unit_bytes(unit)
-    return 0 if found is None else split_salt(rule).slot(found, 2**HASH_BITS)
+def _own_draw(facts: TurnFacts, rule: str, by: SplitBy) -> int:
+    units = facts.split_units
+    return draw_number(salt_of(rule), "" if units is UNSET else getattr(units, by))
 
 
 def choice_of(facts: TurnFacts, name: ChoiceName) -> str | None:
