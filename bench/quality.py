@@ -36,7 +36,7 @@ from quality_speed import speeds
 
 from pointsman.kernel.number import SCALE, Billionths
 from pointsman.storage.stores.patterns.evidence import EvidenceIndex
-from pointsman.turns.learning.calibration import MOST_TRIED, threshold
+from pointsman.turns.learning.calibration import MOST_TRIED, TriedLook, threshold
 from pointsman.turns.learning.evidence import COMPARED, estimate
 from pointsman.turns.learning.pattern import Target
 
@@ -161,7 +161,7 @@ def _realised_shares(index: EvidenceIndex, gains: Reals) -> list[float]:
     """Calibrate shares of strong calls on the ledger alone; return the shares on the test."""
     places = sorted(range(len(index)), key=index.ids.__getitem__)[:MOST_TRIED]
     tried = [
-        [*map(estimate, index.evidence(index.look_at(place), without=place).models)]
+        TriedLook([*map(estimate, index.evidence(index.look_at(place), without=place).models)])
         for place in places
     ]
     found = []

@@ -620,6 +620,7 @@ def providers_page() -> str:
         models. A field of a request that a service knows by another name is renamed on its way out;
         one that it refuses, and does not need, is left out. A service of the
         OpenAI formats speaks `chat` unless `speaks: [responses, chat]` says more.
+        [Models in a cloud](../guide/clouds.md) tells how to log in where a key is not all.
         """,
         "## Services",
         _table(("kind", "service", "address", "key", "formats", "models of `init`"), _services()),
@@ -633,7 +634,8 @@ def _services() -> Iterable[tuple[str, ...]]:
         keys = " or ".join(f"`{name}`" for name in each.secrets) or "none needed"
         models = ", ".join(f"`{model.name}`" for model in each.models)
         formats = ", ".join(each.speaks)
-        yield f"`{each.name}`", each.title, f"`{each.base_url}`", keys, formats, models
+        address = f"`{each.base_url}`" if each.base_url else "your own"
+        yield f"`{each.name}`", each.title, address, keys, formats, models
 
 
 def _peculiarities() -> Iterable[tuple[str, ...]]:

@@ -506,9 +506,11 @@ class Pointsman:
         with told_errors(self.home.database):
             return egress(self.home.seen_by(tenant), since)
 
-    def export(self, target: Path) -> BundleSummary:
-        """Write a bundle that another machine can verify."""
-        from pointsman.audit.export import export_bundle  # noqa: PLC0415 - as above
+    def export(
+        self, target: Path, since: Instant = EPOCH, until: Instant = LATEST
+    ) -> BundleSummary:
+        """Write a bundle that another machine can verify: the whole ledger, or a period of it."""
+        from pointsman.audit.export import Period, export_bundle  # noqa: PLC0415 - as above
 
         check_recorded(self.home)
-        return export_bundle(self.home, target)
+        return export_bundle(self.home, target, Period(since, until))

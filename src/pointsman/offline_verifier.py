@@ -32,6 +32,8 @@ MAX_UNSIGNED = 256
 NAME = re.compile(r"[ -~]{0,128}")
 CHAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 ENTRY = {"at", "attached", "hash", "id", "kind", "prev", "ref", "seq"}
+HEADER = {"format", "keys", "ledger"}
+ROTATION = {"at", "by_new", "by_old", "chains", "compromised_since", "ledger", "new", "old"}
 NO_ENTRY = (b'{"chain":', b'{"checkpoint":', b'{"end":', b'{"digest":')
 NOTE = (
     r"(%s\n(0|[1-9][0-9]{0,18})\n(B{43}=)\nhead (B{43}=)\nat [-0-9T:.]{26}Z\n((?:peak B{43}=\n)*))"
@@ -193,6 +195,10 @@ class Audit:
         self.lines, self.digest, self.number = lines, hashlib.sha256(), 0
         self.ledger, self.signer, self.chain, self.last = "", "", "", ""
         self.keys: list[bytes] = []
+        self.ends: dict[bytes, dict[str, int]] = {}  # what replaced keys still count for
+        self.compromised: dict[str, str] = {}
+        self.period: Any = None
+        self.first = 0  # where the checkpoint must stand that a part of a chain begins with
         self.chains = self.entries = self.checkpoints = self.size = self.signed = 0
         self.prefix = self.head = b""
         self.peaks: list[bytes] = []
@@ -201,7 +207,11 @@ class Audit:
 
     def run(self) -> dict[str, Any] | None:
         """Check every line in order."""
-        self._header(self._next_line())
+        line = self._next_line()
+        try:
+            self._header(line)
+        except BundleBroken as bad:
+            return self._fault(bad, line)
         return self.rest()
 
     def rest(self) -> dict[str, Any] | None:
@@ -228,27 +238,58 @@ class Audit:
     def _header(self, line: bytes) -> None:
         try:
             value = parse(line)
-            is_header = value.get("format") == FORMAT and set(value) == {"format", "keys", "ledger"}
-            if not is_header or not isinstance(value["keys"], list):
+            more = set(value) - HEADER
+            is_header = value.get("format") == FORMAT and more <= {"period", "rotations"}
+            if not is_header or not isinstance(value.get("keys"), list):
                 raise Unusable("not a bundle: its first line is not a header")
-            self.ledger = _unhex(value["ledger"], 16).hex()
+            self.ledger = _unhex(value.get("ledger"), 16).hex()
             self.keys = [_unhex(key, 32) for key in value["keys"]]
         except BundleBroken as bad:
             raise Unusable(f"not a bundle: {bad}") from None
+        self._follow(value.get("rotations", []))
+        self.period = value.get("period")
+        is_named = isinstance(self.period, dict) and set(self.period) == {"since", "until"}
+        _need(self.period is None or is_named, "the period cannot be read")
         self.digest.update(line)
+
+    def _follow(self, rotations: Any) -> None:
+        """Follow the keys from the first to the newest: each is named by the one before it."""
+        is_whole = isinstance(rotations, list) and len(rotations) == len(self.keys) - 1
+        _need(is_whole, "a key does not follow from the one before it")
+        for old, new, made in zip(self.keys, self.keys[1:], rotations):  # noqa: B905 - Python 3.9
+            _need(isinstance(made, dict) and set(made) == ROTATION, "a rotation cannot be read")
+            said = ENCODER.encode({**made, "by_new": "", "by_old": ""}).encode()
+            pairs = ((old, _unhex(made["by_old"], 64)), (new, _unhex(made["by_new"], 64)))
+            message = b"pointsman/rotation/1\0" + said
+            named = [made["ledger"], made["old"], made["new"]]
+            is_named = named == [self.ledger, old.hex(), new.hex()]
+            is_signed = all(verifies(key, message, by) for key, by in pairs)
+            _need(is_named and is_signed, f"the key before it did not name {key_id(new)}")
+            _need(isinstance(made["chains"], dict), "a rotation cannot be read")
+            self.ends[old] = {name: _whole(size) for name, size in made["chains"].items()}
+            if made["compromised_since"]:
+                self.compromised[key_id(old)] = str(made["compromised_since"])
+
+    def _current(self, size: int) -> list[bytes]:
+        """Return the keys that may have signed that the chain had so many entries."""
+        ends = [self.ends.get(key, {self.chain: size}).get(self.chain, 0) for key in self.keys]
+        return [key for key, end in zip(self.keys, ends) if size <= end]  # noqa: B905 - Python 3.9
 
     def _take(self, line: bytes) -> bool:
         _need(len(line) <= MAX_LINE, "the line is too long")
         _need(line.endswith(b"\n"), "the bundle was cut off")
         value = parse(line)
         keys = set(value)
+        _need(not self.first or keys == {"checkpoint"}, "a part begins with its checkpoint")
         if self.wanted:
             self._attachment(value, keys)
         elif not self.chain and keys == {"digest", "key", "lines", "signature"}:
             self._footer(value)
             return True
-        elif not self.chain and keys == {"chain"}:
+        elif not self.chain and keys in ({"chain"}, {"chain", "first"}):
             self._begin(value["chain"])
+            self.first = _whole(value["first"], 1) if "first" in value else 0
+            _need(not self.first or self.period, "the chain does not begin with its first entry")
         elif self.chain and keys in (ENTRY | {"payload"}, ENTRY | {"payload_hex"}):
             self._entry(value)
         elif self.chain and keys == {"checkpoint"}:
@@ -325,10 +366,13 @@ class Audit:
         parts = [part.encode() for part in (self.ledger, kind, version, name)]
         framed = b"".join(struct.pack(">H", len(part)) + part for part in parts)
         _need(name == "sha256:" + sha256(body).hex(), "the snapshot is not named by its content")
-        self._check_signed(b"pointsman/snapshot/1\0" + framed, signature, signed["key_id"])
+        message, keys = b"pointsman/snapshot/1\0" + framed, self._current(self.size)
+        self._check_signed(message, signature, signed["key_id"], keys)
 
-    def _check_signed(self, message: bytes, signature: bytes, name: object) -> None:
-        signers = [key for key in self.keys if key_id(key) == name]
+    def _check_signed(
+        self, message: bytes, signature: bytes, name: object, keys: list[bytes]
+    ) -> None:
+        signers = [key for key in keys if key_id(key) == name]
         is_signed = any(verifies(key, message, signature) for key in signers)
         _need(is_signed, "it is not signed by a key of this ledger")
 
@@ -340,11 +384,18 @@ class Audit:
         texts = [note[3], note[4], *re.findall("peak (.*)", note[5])]
         size, signature = int(note[2]), base64.b64decode(note[6])
         hashed, short = f"{origin}\n\x01".encode(), signature[:4]
-        signers = [key for key in self.keys if sha256(hashed + key)[:4] == short]
+        signers = [key for key in self._current(size) if sha256(hashed + key)[:4] == short]
         is_signed = any(verifies(key, note[1].encode(), signature[4:]) for key in signers)
         # Unused bits at the end of base64 would let two texts mean the same.
         is_exact = base64.b64encode(signature).decode() == note[6]
         _need(is_signed and is_exact, "the checkpoint is not signed by a key of this ledger")
+        if self.first:
+            peaks = [base64.b64decode(each) for each in texts[2:]]
+            ones = bin(size).count("1")  # noqa: FURB161 - Python 3.9
+            is_start = size == self.first and len(peaks) == ones
+            _need(is_start, "the part does not begin at its checkpoint")
+            self.head, self.peaks, self.size = base64.b64decode(note[4]), peaks, size
+            self.signed, self.first = size - 1, 0
         gone = f"entries {self.size} to {size - 1} were signed and are gone"
         _need(size <= self.size, gone, self.size)
         _need(size == self.size > self.signed, "the checkpoint is out of place")
@@ -370,7 +421,7 @@ class Audit:
         is_same = _whole(value["lines"]) == lines and _unhex(value["digest"], 32) == digest
         _need(is_same, "bytes outside entries were changed, or lines added or removed")
         message = b"pointsman/bundle/1\0" + digest + struct.pack(">Q", lines)
-        self._check_signed(message, _unhex(value["signature"], 64), value["key"])
+        self._check_signed(message, _unhex(value["signature"], 64), value["key"], self.keys[-1:])
         _need(not self.lines.read(1), "something follows the end of the bundle")
         self.signer = value["key"]
 
@@ -379,14 +430,18 @@ def audit(lines: BinaryIO, expected: str = "") -> dict[str, Any]:
     """Verify a bundle from a binary file; `expected` is a key id, or empty."""
     work = Audit(lines)
     fault = work.run()
-    is_expected = work.signer == expected if expected else None
+    names = [key_id(key) for key in work.keys]
+    # A key after a compromised one proves nothing: another hand may have named it.
+    first = max((n for n, name in enumerate(names, 1) if name in work.compromised), default=0)
+    is_expected = expected in names[first:] if expected and work.signer else None
     if fault is None and is_expected is False:
         message = f"the bundle is signed by {work.signer}, not by {expected}"
         fault = {"chain": "", "seq": None, "line": work.number, "message": message}
     return {
         "is_intact": fault is None, "ledger": work.ledger, "key": work.signer,
         "is_expected_key": is_expected, "chains": work.chains, "entries": work.entries,
-        "checkpoints": work.checkpoints, "fault": fault,
+        "checkpoints": work.checkpoints, "fault": fault, "period": work.period,
+        "keys": names, "compromised": work.compromised,
     }  # fmt: skip
 
 
@@ -409,8 +464,15 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"read before that: {counts}"
     else:
         yield f"intact: {counts}"
+    if report["period"]:
+        yield "a part of the ledger: {since} to {until}, from one checkpoint to another".format(
+            **report["period"]
+        )
+    for name, since in report["compromised"].items():
+        yield f"{name} was compromised since {since}; the key after it vouches for the record"
     if report["key"]:
-        known = {None: UNKNOWN_KEY, True: "the expected key", False: "NOT the expected key"}
+        follows = "the expected key, or one that follows from it"
+        known = {None: UNKNOWN_KEY, True: follows, False: "NOT the expected key"}
         yield f"signed by {report['key']}: {known[report['is_expected_key']]}"
 
 

@@ -41,6 +41,7 @@ from pointsman.storage.stores.health import HealthStore
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.turn_index import Wanted
 from pointsman.testing import FrozenClock, calls, fails, says
+from pointsman.turns.facts import CallerFacts
 from pointsman.turns.learning.fingerprint import Surroundings, fingerprint_of, hashed_vector
 from pointsman.turns.registry.provider_state import Thresholds
 
@@ -173,6 +174,26 @@ async def test_rules_read_the_new_message_and_nothing_said_before(tmp_path: Path
         assert over(await said(conversation, "the architecture", PICTURE)).model == SONNET
         assert over(await said(conversation, "look at it")).model == OPUS
         assert over(await said(conversation, "and now")).model == HAIKU
+
+
+async def test_rules_see_the_tools_of_a_conversation_and_that_the_home_calls(
+    tmp_path: Path,
+) -> None:
+    rules = [
+        {"name": "looking", "when": {"tool_names_include": "look"}, "use": SONNET},
+        {"name": "home", "when": {"agent_is": "Pointsman"}, "use": HAIKU},
+    ]
+    script = (says("one"), says("two"))
+    async with a_parlour(tmp_path / "h", *script, routing={**ROUTING, "rules": rules}) as parlour:
+        bare = await parlour.conversations.start()
+        assert over(await said(bare, "hi")).model == HAIKU
+        laid_out = await parlour.conversations.start(kit=Kit(Bench()))
+        turn = over(await said(laid_out, "hi"))
+        assert turn.model == SONNET
+        facts = facts_of(tmp_path / "h", parlour.pointsman.shown(turn.turn_id).decision_id)
+        assert facts.caller == CallerFacts(agent="pointsman")
+        assert "look" in facts.tool_names
+        replays(parlour)
 
 
 @pytest.mark.req(167)

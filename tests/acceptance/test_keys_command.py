@@ -207,3 +207,43 @@ def test_a_long_list_is_cut_in_text_but_not_in_json(home: Home) -> None:
     spend(home, *(replace(SPENT, session_id=f"s{number}") for number in range(25)))
     assert "and 5 more: --json lists all" in home.run("cost").stdout
     assert len(home.json("cost")["by_session"]) == 25
+
+
+def test_the_signing_key_is_replaced_by_a_command(home: Home) -> None:
+    assert home.run("route", "hello").exit_code == 0
+    before = open_home(home.path).keys[-1].id
+    done = home.run("keys", "rotate-signing")
+    assert done.exit_code == 0, done.output
+    after = open_home(home.path).keys[-1].id
+    assert f"signs as  {after}" in done.stdout
+    assert f"replaced  {before}: it counts for 3 entries in 1 chain" in done.stdout
+    told = home.json("keys", "rotate-signing", "--compromised-since", "2026-01-01T00:00:00Z")
+    assert (told["old_key_id"], told["chains"]) == (after, {"cli": 4})
+    assert home.run("route", "hello").exit_code == 0
+    verified = home.json("verify")
+    assert verified["is_intact"]
+    assert [(each["first"], each["last"]) for each in verified["doubts"]] == [(0, 3)]
+    assert "DOUBT cli/0 to 3: signed by a key that was compromised" in home.run("verify").stdout
+    assert home.json("replay", "--all")["identical"] == 2
+
+
+def test_the_signing_key_stays_while_a_process_writes(home: Home) -> None:
+    with Pointsman(home.path) as pointsman:
+        pointsman.decision_recorder.recorder()
+        before = (home.path / "identity.json").read_bytes()
+        done = home.run("keys", "rotate-signing")
+    assert done.exit_code != 0
+    assert "another process writes the chain" in done.stderr
+    assert "stop what runs in this home" in done.stderr
+    assert (home.path / "identity.json").read_bytes() == before
+    assert home.run("keys", "rotate-signing", "--compromised-since", "soon").exit_code == 2
+
+
+def test_a_period_of_the_ledger_is_exported_and_proved(home: Home, tmp_path: Path) -> None:
+    home.run("route", "hello")
+    done = home.run("verify", "--export", str(tmp_path / "b"), "--until", "2026-01-01T00:00:00Z")
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "b").read_text().splitlines()[0])["period"]["until"] == (
+        "2026-01-01T00:00:00.000000Z"
+    )
+    assert home.run("verify", "--since", "2026-01-01T00:00:00Z").exit_code == 2

@@ -25,7 +25,7 @@ from pointsman.sessions.tools.mcp_connection import _StderrTail
 from pointsman.sessions.tools.mcp_tools import LONGEST_NAME, offered_name
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.policies.tool_settings import McpServer, ToolSettings
-from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.login import SecretRef
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 CONTEXT = ToolContext("s", "t")

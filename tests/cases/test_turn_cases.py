@@ -63,7 +63,7 @@ def _policy(case: dict[str, Any]) -> CompiledTurnPolicy:
 
 def _facts(case: dict[str, Any], policy: CompiledTurnPolicy) -> TurnFacts:
     given = read_facts(Document("facts", case["facts"], {}, {}))
-    return turn_facts(given, *split_override(given.message, policy.aliases))
+    return policy.complete(turn_facts(given, *split_override(given.message, policy.aliases)))
 
 
 def _said(outcome: TurnOutcome, trace: TurnTrace, want: dict[str, Any]) -> dict[str, Any]:

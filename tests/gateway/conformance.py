@@ -134,15 +134,20 @@ class World:
         self.first = first
         self.clock = clock
         self.headers: dict[str, str] = {}
+        self.keys: dict[str, dict[str, str]] = {}
         self._noon_s = clock.moved_s
         self._session = 0
 
     def prepare(self) -> None:
-        """Make the key."""
-        if allowed := self.case.get("allowed_models"):
-            wish = {"name": "one", "allowed_models": allowed, "scopes": ["models", "act"]}
+        """Make the keys; the first is the one of every turn that names none."""
+        allowed = self.case.get("allowed_models")
+        for named in self.case.get("keys", [{"name": "one"}] if allowed else []):
+            wish = {**named, "scopes": ["models", "act"]}
+            if allowed:
+                wish["allowed_models"] = allowed
             made = self.live.post("/api/keys", wish, authorization=f"Bearer {ADMIN_TOKEN}")
-            self.headers = {"authorization": f"Bearer {made.json()['key']}"}
+            self.keys[named["name"]] = {"authorization": f"Bearer {made.json()['key']}"}
+        self.headers = next(iter(self.keys.values()), {})
 
     def decisions(self, turn: dict[str, Any]) -> Iterator[tuple[str, Seen]]:
         """Send a turn through every surface."""
@@ -242,7 +247,9 @@ class World:
             found["x-pointsman-workspace"] = str(_workspace(self.live.home, sent["workspace"]))
         if "privacy" in sent:
             found["x-pointsman-privacy"] = sent["privacy"]
-        return found
+        if "agent" in sent:
+            found["x-pointsman-agent"] = sent["agent"]
+        return {**found, **self.keys.get(sent.get("key", ""), {})}
 
     def _recorded(self, turn_id: str, *, is_last: bool) -> Seen:
         """Read a turn's decision back: the first one, or the last of those that followed it."""

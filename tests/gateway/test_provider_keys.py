@@ -14,7 +14,7 @@ from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.providers.credentials import credential_id
 from pointsman.providers.key_choice import KeyChoice, KeyOption, choose_keys, with_used_key
 from pointsman.testing import fails, says
-from pointsman.turns.registry.models import ProviderKey
+from pointsman.turns.registry.login import ProviderKey
 
 A, B, C = (ProviderKey(env=f"POINTSMAN_TEST_{name}") for name in "ABC")
 

@@ -64,6 +64,7 @@ def _holds(name: str, value: Any, facts: Plain, message: str, use: str) -> bool:
     path = facts.get("session", {}).get("workspace_path")
     cost = facts.get("cost_today_usd", 0)
     words = [value] if isinstance(value, str) else value
+    who = facts.get("caller") or {}
     answers = {
         "message_matches": lambda: re.search(value, message) is not None,
         "message_contains_any": lambda: any(w.lower() in message.lower() for w in words),
@@ -80,6 +81,15 @@ def _holds(name: str, value: Any, facts: Plain, message: str, use: str) -> bool:
         "workspace_path_matches": lambda: path is not None and re.search(value, path) is not None,
         "time_of_day_between": lambda: in_window(facts.get("local_time", "12:00"), *value),
         "cost_today_exceeds_usd": lambda: exact(cost, 6) > exact(value, 6),
+        "team_budget_remaining_lt": lambda: any(
+            exact(each["left_usd"], 6) < exact(value, 6)
+            for each in facts.get("budgets", [])
+            if each["name"] in facts["tenant_budgets"]
+        ),
+        "key_is": lambda: any(w in (who.get("key_id", ""), who.get("key_name", "")) for w in words),
+        "tenant_is": lambda: who.get("tenant", "") in words,
+        "agent_is": lambda: who.get("agent", "").lower() in [w.lower() for w in words],
+        "tool_names_include": lambda: any(w in facts.get("tool_names", []) for w in words),
         "any_of": lambda: any(holds(each, facts, message, use) for each in value),
         "all_of": lambda: all(holds(each, facts, message, use) for each in value),
         "not": lambda: not holds(value, facts, message, use),
@@ -286,7 +296,7 @@ class _Chain:
         for rules in (own, shared):
             for index, rule in enumerate(rules):
                 use = canonical(rule["use"])
-                if not holds(rule["when"], self.facts, self.message, use):
+                if not holds(rule["when"], self._known(), self.message, use):
                     continue
                 # A name made up for a workspace's rule gives way to the one of a global rule.
                 made = f"rule_{index}" + "_" * (rules is own and index in unnamed)
@@ -295,6 +305,12 @@ class _Chain:
                     return {**said, "rule_attempts": attempts}
                 attempts = [*attempts, said["rule_name"]]
         return {**said, "rule_attempts": attempts}
+
+    def _known(self) -> Plain:
+        """The facts, and which budgets each tenant has of its own."""
+        budgets = self.routing.get("budgets", [])
+        theirs = [each["name"] for each in budgets if each.get("each") == "tenant"]
+        return {**self.facts, "tenant_budgets": theirs}
 
     def _pattern(self) -> Plain:
         if self.is_worker or self.facts.get("delegate_tier") is not None:

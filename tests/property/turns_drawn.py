@@ -41,6 +41,10 @@ PLACES = [
     "/w/x/../q",
     "/w//x/",
 ]
+KEYS = ["ci", "k7", "bob"]
+TENANTS = ["acme", "zeta"]
+AGENTS = ["claude-cli", "Aider", "aider"]
+TOOLS = ["read_file", "shell", "mcp__jira"]
 SKILLS = ["system_design", "sql", "review"]
 ENDINGS = [".sql", ".SQL", ".py", ".md"]
 TIMES = ["00:00", "05:59", "06:00", "12:00", "21:59", "22:00", "23:59"]
@@ -109,6 +113,9 @@ class Draw(random.Random):
             drawn["pattern"] = self.pattern()
         if self.chance(6):
             drawn["trace_deferred"] = "off"
+        if self.chance(2):
+            each = self.choice(["tenant", "all"])
+            drawn["budgets"] = [{"name": "month", "limit_usd": 9, "each": each}]
         drawn["workspaces"] = {
             path: self.workspace(known, number) for number, path in enumerate(self.some(PATHS, 1))
         }
@@ -159,6 +166,11 @@ class Draw(random.Random):
             "workspace_path_matches": lambda: self.choice(["^/w/x", "home", "y$"]),
             "time_of_day_between": lambda: [self.choice(TIMES), self.choice(TIMES)],
             "cost_today_exceeds_usd": lambda: float(self.choice(DOLLARS)),
+            "team_budget_remaining_lt": lambda: float(self.choice(DOLLARS)),
+            "key_is": lambda: self.words(KEYS),
+            "tenant_is": lambda: self.words(TENANTS),
+            "agent_is": lambda: self.words(AGENTS),
+            "tool_names_include": lambda: self.words(TOOLS),
         }
         trees = {
             "any_of": lambda: [self.when(depth - 1) for _ in range(self.randint(1, 3))],
@@ -176,6 +188,7 @@ class Draw(random.Random):
 
     def facts(self, known: list[str]) -> Plain:
         drawn: Plain = {"message": self.message(known), "session": self.session(known)}
+        drawn["caller"], drawn["tool_names"] = self.caller(), self.some(TOOLS)
         for flag in ("has_images", "has_tool_calls_in_history", "has_tool_definitions",
                      "has_system_prompt", "requires_structured_output"):  # fmt: skip
             if self.chance(5):
@@ -226,6 +239,10 @@ class Draw(random.Random):
         if self.chance(6):
             drawn["is_worker"] = True
         return drawn
+
+    def caller(self) -> Plain:
+        names = {"key_id": KEYS, "key_name": KEYS, "tenant": TENANTS, "agent": AGENTS}
+        return {name: self.choice(names[name]) for name in self.some(sorted(names))}
 
     def estimate(self, known: list[str]) -> int | Plain:
         if self.chance(2):

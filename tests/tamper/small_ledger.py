@@ -6,7 +6,9 @@ from msgspec import Struct
 
 from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
+from pointsman.kernel.rotation import rotation_draft
 from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
+from pointsman.operations.signing_keys import rotate_signing_key
 from pointsman.storage.home import Home, open_home
 from pointsman.storage.sqlite.ledger import WritePlace
 from pointsman.storage.writer.ledger import LedgerWriter
@@ -27,7 +29,11 @@ def opened_writer(home: Home, name: str) -> LedgerWriter:
     place = WritePlace(home.database, home.checkpoints, sync="OFF")
     chain = Chain(home.identity.ledger, name)
     opening = Draft("ledger.opened", "open", "", Instant(START), b'{"writer":"test"}')
-    return LedgerWriter(place, chain, home.signing_key(), opening)
+    rotations = [rotation_draft(each) for each in home.identity.rotations]
+    older = home.keys[:-1]
+    return LedgerWriter(
+        place, chain, home.signing_key(), opening, older_keys=older, rotations=rotations
+    )
 
 
 def draft(number: int, attachments: tuple[bytes, ...] = (), padding: int = 0) -> Draft:
@@ -66,12 +72,16 @@ def make_home(path: Path) -> Home:
 
 
 def make_bundle_home(path: Path) -> Home:
-    """Make a ledger whose bundle has about 60 kB: 96 entries in three chains, 6 checkpoints."""
+    """Make a ledger whose bundle has about 60 kB: 98 entries in three chains, 8 checkpoints.
+
+    Its signing key was replaced before the last chain began.
+    """
     home = open_home(path)
     for start in (0, 20, 40, 60):
         specials = special_drafts(home) if start in (0, 40) else []
         numbers = range(start, start + 16)
         fill(home, "cli", [*specials, *(draft(number, padding=320) for number in numbers)])
     fill(home, "alpha", [draft(number, padding=320) for number in range(11)])
+    rotate_signing_key(home, bytes(range(1, 33)), Instant(START + 100))
     fill(home, "web", [*special_drafts(home), *(draft(number, padding=320) for number in range(9))])
     return home

@@ -45,7 +45,7 @@ def entry_at(lines):
 def test_the_bundle_is_intact_and_has_the_size_meant(bundle, bundle_home):
     report = audit(io.BytesIO(bundle), bundle_home.keys[-1].id)
     assert report["is_intact"]
-    assert report["checkpoints"] == 6
+    assert report["checkpoints"] == 8
     assert 50_000 < len(bundle) < 70_000
 
 

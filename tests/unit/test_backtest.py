@@ -145,6 +145,15 @@ def test_only_turns_whose_rules_read_an_erased_text_cannot_be_decided(tmp_path: 
         assert run(pointsman, global_default="acme:cheap").unable == ()
 
 
+def test_a_rule_about_callers_cannot_decide_turns_that_recorded_none(pointsman: Pointsman) -> None:
+    turn(pointsman)
+    for asked in ({"key_is": "ci"}, {"tool_names_include": "shell"}):
+        (missed,) = run(pointsman, rules=[{"when": asked, "use": "acme:cheap"}]).unable
+        assert missed.code == "MISSING_SNAPSHOT"
+        behind = [{"when": {}, "use": "acme:cheap"}, {"when": asked, "use": "acme:big"}]
+        assert run(pointsman, rules=behind).unable == ()
+
+
 def test_previews_can_be_left_out(pointsman: Pointsman) -> None:
     pointsman.route(some_facts(), is_preview=True)
     turn(pointsman)

@@ -7,7 +7,13 @@ from pointsman.kernel.instant import DAY, Instant
 from pointsman.kernel.number import ONE, Billionths, MicroUsd, billionths
 from pointsman.signals.embedding import text_vector
 from pointsman.storage.stores.patterns.patterns import PatternStore
-from pointsman.turns.learning.calibration import Calibration, reliability, threshold
+from pointsman.turns.learning.calibration import (
+    Calibration,
+    TriedLook,
+    frontier_models,
+    reliability,
+    threshold,
+)
 from pointsman.turns.learning.evidence import Estimate, rank_models
 from pointsman.turns.learning.fingerprint import Fingerprint
 from pointsman.turns.learning.pattern import Target
@@ -20,26 +26,23 @@ AT = Instant(1_000 * DAY)
 def tried(count=200):
     """Give looks on which the strong model is better by ever more."""
     return [
-        [
-            Estimate("p:weak", Billionths(500_000_000), MicroUsd(100 + n % 7), 9_000, 0, 9),
-            Estimate(
-                "p:strong",
-                Billionths(400_000_000 + 2_000_000 * n),
-                MicroUsd(900 + n % 13),
-                9_000,
-                0,
-                9,
-            ),
-        ]
+        TriedLook([
+            expect("p:weak", 500_000_000, 100 + n % 7),
+            expect("p:strong", 400_000_000 + 2_000_000 * n, 900 + n % 13),
+        ])
         for n in range(count)
-    ]
+    ]  # fmt: skip
+
+
+def expect(model, success, cost):
+    return Estimate(model, Billionths(success), MicroUsd(cost), 9_000, 0, 9)
 
 
 def strong_calls(looks, per_usd):
-    return sum(rank_models(each, per_usd)[0][1].model == "p:strong" for each in looks)
+    return sum(rank_models(each.estimates, per_usd)[0][1].model == "p:strong" for each in looks)
 
 
-@pytest.mark.parametrize("share", ["0", "0.2", "0.5", "0.8", "0.95"])
+@pytest.mark.parametrize("share", ["0", "0.2", "0.5", "0.7"])
 def test_share_of_strong_calls_is_what_was_asked_for(share):
     looks = tried()
     wanted = billionths(share)
@@ -50,9 +53,9 @@ def test_share_of_strong_calls_is_what_was_asked_for(share):
 
 
 def test_threshold_lies_between_two_kinds_of_turns_not_at_the_edge_of_one():
-    weak = Estimate("p:weak", Billionths(0), MicroUsd(0), 9_000, 0, 9)
+    weak = expect("p:weak", 0, 0)
     looks = [
-        [weak, Estimate("p:strong", Billionths(gain), MicroUsd(1_000), 9_000, 0, 9)]
+        TriedLook([weak, expect("p:strong", gain, 1_000)])
         for gain in (100_000_000, 900_000_000) * 20
     ]
     found = threshold(looks, Target(strong_share=Billionths(500_000_000)), 0)
@@ -70,15 +73,107 @@ def test_spend_stays_within_what_was_asked_for_and_comes_close(usd):
     assert found.success_per_usd >= 0
     if found.success_per_usd:
         spent = sum(
-            rank_models(each, found.success_per_usd - 1)[0][1].cost_microusd for each in looks
+            rank_models(each.estimates, found.success_per_usd - 1)[0][1].cost_microusd
+            for each in looks
         )
         assert 1_000 * spent > wanted * len(looks)
 
 
 def test_too_few_looks_or_a_single_model_give_no_threshold():
     assert threshold(tried(19), Target(strong_share=Billionths(0)), 0) is None
-    alone = [each[:1] for each in tried()]
+    alone = [TriedLook(each.estimates[:1]) for each in tried()]
     assert threshold(alone, Target(strong_share=Billionths(0)), 0) is None
+
+
+@pytest.mark.parametrize("share", ["0.8", "0.95", "1"])
+def test_share_beyond_the_best_choice_never_buys_worse_answers_for_more_money(share):
+    found = threshold(tried(), Target(strong_share=billionths(share)), 0)
+    assert found.success_per_usd == 0
+    # On a quarter of the looks the weak model is as good or better: they stay with it.
+    assert found.strong_share == strong_calls(tried(), 0) * ONE // 200 < 760_000_000
+
+
+def three(count=100, dear=600_000_000):
+    """Give looks with a cheap, a good and a dear model; the dear one is worse than the good."""
+    return [
+        TriedLook([
+            expect("p:cheap", 500_000_000 + 1_000_000 * (n % 50), 100),
+            expect("p:dear", dear, 9_000),
+            expect("p:good", 700_000_000 + 1_000_000 * n, 1_000),
+        ])
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def test_strong_is_the_model_with_the_most_success_not_the_dearest():
+    found = threshold(three(), Target(strong_share=ONE), 0)
+    assert found.frontier == ("p:cheap", "p:good")
+    assert found.strong_share == ONE
+    half = threshold(three(), Target(strong_share=Billionths(500_000_000)), 0)
+    assert half.success_per_usd > 0
+    assert half.strong_share == 500_000_000
+
+
+def test_of_two_equal_models_the_frontier_keeps_one_and_never_the_dearer():
+    looks = [
+        TriedLook([expect("p:b", 5, 10), expect("p:a", 5, 10), expect("p:c", 5, 11)])
+        for _ in range(20)
+    ]
+    assert frontier_models(looks) == ("p:a",)
+
+
+def test_share_of_a_model_stays_within_the_most_that_is_wished():
+    target = Target(share_of="p:good", most=Billionths(600_000_000))
+    found = threshold(three(), target, 0)
+    assert found.success_per_usd > 0
+    assert found.strong_share == 500_000_000
+    never = threshold(three(), Target(share_of="p:dear", most=Billionths(0)), 0)
+    assert (never.success_per_usd, never.strong_share) == (0, ONE)
+
+
+def judged(looks, luck=0):
+    """Return the looks with what was observed: what was expected, less some luck."""
+    return [
+        TriedLook(
+            each.estimates,
+            {one.model: one.success - luck * (one.model == "p:cheap") for one in each.estimates},
+        )
+        for each in looks
+    ]
+
+
+def close(count=100):
+    """Give looks on which the cheap model is as good as the good one on every second."""
+    return [
+        TriedLook([
+            expect("p:cheap", 800_000_000 - 100_000_000 * (n % 2), 100),
+            expect("p:good", 780_000_000, 1_000),
+        ])
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def test_quality_of_the_best_model_is_kept_for_less_money():
+    found = threshold(judged(close()), Target(quality_of="best"), 0)
+    chosen = [rank_models(each.estimates, found.success_per_usd)[0][1] for each in close()]
+    assert sum(each.success for each in chosen) >= 100 * 780_000_000
+    assert found.spend_microusd_per_1k < 1_000 * 1_000
+    named = threshold(judged(close()), Target(quality_of="p:good"), 0)
+    assert named.success_per_usd == found.success_per_usd
+    # One more would give the looks on which the cheap model is worse to it.
+    worse = [rank_models(each.estimates, found.success_per_usd + 1)[0][1] for each in close()]
+    assert sum(each.success for each in worse) < 100 * 780_000_000
+
+
+def test_quality_is_not_sold_where_the_cheap_model_was_only_lucky():
+    lucky = threshold(judged(close(), luck=60_000_000), Target(quality_of="best"), 0)
+    assert lucky.success_per_usd == 0
+    assert lucky.optimism == 30_000_000
+
+
+def test_nothing_is_known_to_be_as_good_without_judgements():
+    found = threshold(close(), Target(quality_of="best"), 0)
+    assert (found.success_per_usd, found.optimism) == (0, 0)
 
 
 def test_calibration_holds_until_a_quarter_is_new():
@@ -168,6 +263,14 @@ def test_target_is_written_as_a_share_or_as_a_spend():
     assert found.target.spend_microusd_per_1k == 3_000_000
 
 
+def test_target_is_written_as_the_quality_or_the_share_of_a_model():
+    found = policy("schema_version: 1\npattern: {method: evidence, target: {quality_of: best}}\n")
+    assert found.target == Target(quality_of="best")
+    named = "{share_of: 'embedded/smollm2-135m', most: 0.25}"
+    found = policy(f"schema_version: 1\npattern: {{method: evidence, target: {named}}}\n")
+    assert found.target == Target(share_of=EMBEDDED_MODEL, most=Billionths(250_000_000))
+
+
 def test_cost_weight_that_is_written_overrides_the_target():
     pattern = "{method: evidence, cost_weight: 0.2, target: {strong_share: 1}}"
     found = policy(f"schema_version: 1\npattern: {pattern}\n")
@@ -177,7 +280,19 @@ def test_cost_weight_that_is_written_overrides_the_target():
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("method: evidence, target: {}", "a target is either `strong_share` or `spend_usd_per_1k`"),
+        (
+            "method: evidence, target: {}",
+            "a target is one of `strong_share`, `spend_usd_per_1k`, `quality_of`, `share_of`",
+        ),
+        (
+            "method: evidence, target: {strong_share: 1, quality_of: best}",
+            "a target is one of `strong_share`, `spend_usd_per_1k`, `quality_of`, `share_of`",
+        ),
+        (
+            "method: evidence, target: {share_of: 'embedded:smollm2-135m'}",
+            "`share_of: MODEL` and `most: SHARE` stand together",
+        ),
+        ("method: evidence, target: {quality_of: p:gone}", "`p:gone` is not a model"),
         ("target: {strong_share: 0.5}", "the method `nearest` cannot be given a target"),
     ],
 )

@@ -144,6 +144,32 @@ def test_threshold_of_a_calibration_takes_the_place_of_the_cost_weight():
     assert (weighed.calibration_id, weighed.success_per_usd) == ("sha256:c", 10**12)
 
 
+def test_model_off_the_frontier_is_never_chosen_and_stands_last():
+    dear = model("p:dear", 950_000_000, cost=9_000)
+    good, cheap = model("p:good", 800_000_000, cost=500), model("p:cheap", 500_000_000, cost=100)
+    frontier = ("p:cheap", "p:good")
+    found = evidence(dear, good, cheap, success_per_usd=0, frontier=frontier)
+    weighed = weigh(found, SETTINGS)
+    assert [each.model for each in weighed.options] == ["p:good", "p:cheap", "p:dear"]
+    assert weighed.model == "p:good"
+    assert weighed.flip_margin == weighed.options[0].score - weighed.options[1].score > 0
+    alone = weigh(evidence(dear, good, success_per_usd=0, frontier=("p:good",)), SETTINGS)
+    assert (alone.model, alone.confidence) == ("p:good", ONE)
+    gone = weigh(evidence(dear, good, success_per_usd=0, frontier=("p:old",)), SETTINGS)
+    assert gone.model == "p:dear"
+
+
+def test_success_of_the_chosen_model_is_told_without_the_luck_of_being_chosen():
+    first, second = model("p:a", 900_000_000), model("p:b", 500_000_000)
+    found = evidence(first, second, optimism=Billionths(50_000_000))
+    weighed = weigh(found, SETTINGS)
+    first, second = weighed.options
+    assert first.expected_success == first.success - 50_000_000
+    assert second.expected_success is UNSET
+    assert weighed.reason.endswith("; 75 % where such choices were judged")
+    assert weigh(evidence(model("p:a", 900_000_000)), SETTINGS).options[0].expected_success is UNSET
+
+
 def test_nothing_judged_means_nothing_said():
     found = evidence(model("p:a", 0, weight=0), model("p:b", 0, weight=0))
     assert weigh(found, SETTINGS).reason == "none of the similar turns has a score"

@@ -105,11 +105,49 @@ def test_a_rule_is_shadowed_when_an_earlier_one_asks_for_no_more(earlier: Any, l
         ),
         ({"time_of_day_between": ["09:00", "17:00"]}, {"time_of_day_between": ["08:00", "10:00"]}),
         ({"has_images": False}, {"has_images": True, "message_matches": "x"}),
+        ({"key_is": ["ci"]}, {"key_is": ["ci", "bob"]}),
+        ({"team_budget_remaining_lt": 5}, {"team_budget_remaining_lt": 6}),
     ],
 )
 def test_a_rule_that_can_match_alone_is_not_shadowed(earlier: Any, later: Any) -> None:
     codes = [code for code, _, _ in found(rule("a", earlier), rule("b", later))]
     assert Concern.SHADOWED not in codes
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ({"team_budget_remaining_lt": 6}, {"team_budget_remaining_lt": 5}),
+        ({"key_is": ["ci", "bob"]}, {"key_is": "bob", "tenant_is": "acme"}),
+        ({"agent_is": "Aider"}, {"agent_is": "aider"}),
+        ({"tool_names_include": ["shell", "look"]}, {"tool_names_include": "look"}),
+    ],
+)
+def test_a_longer_list_and_a_higher_limit_ask_for_less(earlier: Any, later: Any) -> None:
+    team = [{"name": "team", "limit_usd": 50, "each": "tenant"}]
+    rules = rule("a", earlier, "ollama:own"), rule("b", later, "ollama:own")
+    found = [each for each in review(policy(rules=rules, budgets=team)) if each.rule_name]
+    assert [(each.code, each.rule_name) for each in found] == [(Concern.SHADOWED, "b")]
+
+
+def test_two_keys_of_a_rule_may_be_the_name_and_the_id_of_one() -> None:
+    assert found(rule("a", {"key_is": "ci", "all_of": [{"key_is": "k7"}]})) == []
+
+
+def test_a_rule_about_a_tenants_budget_needs_one() -> None:
+    asked = rule("a", {"any_of": [{"team_budget_remaining_lt": 5}]}, "ollama:own")
+    assert found(asked) == [(Concern.CONTRADICTION, "a", None)]
+    day = [{"name": "day", "limit_usd": 5}]
+    codes = [code for code, _, _ in found(asked, budgets=day)]
+    assert Concern.CONTRADICTION in codes
+
+
+def test_a_condition_is_told_in_the_words_of_the_file() -> None:
+    asked = {"team_budget_remaining_lt": 5, "agent_is": "Aider", "cost_today_exceeds_usd": 2}
+    (made,) = policy(rules=[rule("a", asked)]).rules
+    assert condition_text(made.when) == (
+        'agent_is "aider" and cost_today_exceeds_usd 2 and team_budget_remaining_lt 5'
+    )
 
 
 def test_a_fallback_rule_is_told_when_it_acts() -> None:
@@ -142,6 +180,8 @@ def test_the_first_rule_in_the_way_is_named() -> None:
             ]
         },
         {"message_matches": "x", "not": {"message_matches": "x"}},
+        {"tenant_is": ["a", "b"], "all_of": [{"tenant_is": "c"}]},
+        {"agent_is": "Aider", "not": {"agent_is": ["aider", "codex"]}},
         {"not": {}},
         {"cost_today_exceeds_usd": 9, "not": {"cost_today_exceeds_usd": 5}},
         {

@@ -272,15 +272,6 @@ def test_a_checkpoint_further_ahead_than_a_writer_signs_is_a_fault(home):
     assert (fault.seq, fault.code) == (0, FaultCode.CHECKPOINT_BROKEN)
 
 
-def test_what_an_older_key_of_the_home_signed_still_verifies(home):
-    fill(home, 2)
-    newer = SigningKey(bytes(32)).public.hex()
-    identity = Identity(home.identity.ledger, (*home.identity.keys, newer))
-    (home.path / "identity.json").write_bytes(msgspec.json.encode(identity))
-    (home.path / "keys" / "signing").write_text(bytes(32).hex())
-    assert verify_ledger(Home(home.path)).is_intact
-
-
 def test_what_no_key_of_the_home_signed_does_not(home):
     fill(home, 2)
     identity = Identity(home.identity.ledger, (SigningKey(bytes(32)).public.hex(),))

@@ -95,6 +95,14 @@ def read_notes(
     return found, None
 
 
+def read_checkpoints(chain: Chain, notes: Notes, keys: Sequence[VerifyKey]) -> list[Checkpoint]:
+    """Verify all checkpoints of a chain, or raise with the first that is broken."""
+    found, broken = read_notes(chain, notes, keys)
+    if broken is not None:
+        raise LedgerBroken(broken.message, where=chain.name, hint="run `pointsman verify`")
+    return found
+
+
 def _texts(folder: CheckpointFolder) -> Notes:
     try:
         return folder.texts()

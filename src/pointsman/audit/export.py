@@ -12,16 +12,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import apsw
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from pointsman.audit.chain_notes import ChainNotes, chain_notes, claimed_size, notes_of
-from pointsman.audit.frozen_reader import FrozenReader
+from pointsman.audit.chain_notes import (
+    ChainNotes,
+    chain_notes,
+    claimed_size,
+    notes_of,
+    read_checkpoints,
+)
+from pointsman.audit.frozen_reader import HIGHEST, LOWEST, FrozenReader
 from pointsman.errors import InputError, LedgerBroken
+from pointsman.kernel.checkpoint import Checkpoint
 from pointsman.kernel.entry import Chain, Entry, empty_head
+from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text
 from pointsman.kernel.signing import SigningKey, signed_bytes
 from pointsman.kernel.verification import HASH_SIZE
 from pointsman.storage.files import replace_file, sync_folder
@@ -48,14 +57,24 @@ class BundleSummary(Struct, frozen=True):
     digest: str
 
 
-def export_bundle(home: Home, target: Path) -> BundleSummary:
-    """Write the whole ledger of a home to `target`, and the offline verifier beside it."""
+class Period(Struct, frozen=True):
+    """A time: of each chain all entries of it, from one checkpoint to another."""
+
+    since: Instant = EPOCH
+    until: Instant = LATEST
+
+
+ALWAYS: Final = Period()
+
+
+def export_bundle(home: Home, target: Path, period: Period = ALWAYS) -> BundleSummary:
+    """Write the ledger of a home to `target`, and the offline verifier beside it."""
     key = home.signing_key()
     verifier = target.parent / VERIFIER
     try:
         with _replacement(target) as file:
             bundle = _Bundle(file)
-            _write(home, bundle)
+            _write(home, bundle, period)
             digest = bundle.sign(key)
         replace_file(verifier, (files("pointsman") / "offline_verifier.py").read_bytes())
     except OSError as error:
@@ -96,11 +115,10 @@ class _Bundle:
         return digest.hex()
 
 
-def _write(home: Home, bundle: _Bundle) -> None:
+def _write(home: Home, bundle: _Bundle, period: Period) -> None:
     # Checkpoints are read first, so that the database holds every entry they cover.
     notes = notes_of(home)
-    keys = list(home.identity.keys)
-    bundle.write_line({"format": FORMAT, "keys": keys, "ledger": home.identity.ledger})
+    bundle.write_line(_header(home, period))
     if not home.database.exists():
         for name in sorted(notes):
             _write_chain(bundle, notes[name].folder.chain, (), notes[name].with_later(0)[0])
@@ -108,28 +126,68 @@ def _write(home: Home, bundle: _Bundle) -> None:
     reader = FrozenReader(home)
     try:
         for name in sorted({*notes, *reader.chains()}):
-            _write_stored(home, bundle, reader, name, notes.get(name))
+            _write_stored(home, bundle, reader, name, notes.get(name), period)
     finally:
         reader.close()
 
 
+def _header(home: Home, period: Period) -> dict[str, object]:
+    identity = home.identity
+    header: dict[str, object] = {"format": FORMAT, "keys": [*identity.keys]}
+    header["ledger"] = identity.ledger
+    if identity.rotations:
+        header["rotations"] = [asdict(each) for each in identity.rotations]
+    if period != ALWAYS:
+        named = (instant_text(period.since), instant_text(period.until))
+        header["period"] = dict(zip(("since", "until"), named, strict=True))
+    return header
+
+
 def _write_stored(
-    home: Home, bundle: _Bundle, reader: FrozenReader, name: str, notes: ChainNotes | None
+    home: Home,
+    bundle: _Bundle,
+    reader: FrozenReader,
+    name: str,
+    notes: ChainNotes | None,
+    period: Period,
 ) -> None:
     known = notes or chain_notes(home, name)
-    number = reader.chains().get(name)
+    chain, number = known.folder.chain, reader.chains().get(name)
     if number is None:
-        _write_chain(bundle, known.folder.chain, (), known.with_later(0)[0])
+        _write_chain(bundle, chain, (), known.with_later(0)[0])
         return
-    texts, _ = known.with_later(reader.size(number))
-    _write_chain(bundle, known.folder.chain, _entries_with_bodies(reader, number), texts)
+    texts = known.with_later(reader.size(number))
+    if period == ALWAYS:
+        _write_chain(bundle, chain, _entries_with_bodies(reader, number), texts[0])
+        return
+    start, rest, end = _part(read_checkpoints(chain, texts, home.keys), period)
+    first = 0 if start is None else start.size
+    entries = _entries_with_bodies(reader, number, first, end)
+    _write_chain(bundle, chain, entries, [each.text for each in rest], start)
 
 
-def _entries_with_bodies(reader: FrozenReader, number: int) -> Iterator[tuple[Entry, list[bytes]]]:
-    """Yield every entry with its attachments, reading both side by side."""
-    bodies = ((row[0], row[3]) for row in reader.chain_attachments(number) if row[2] is not None)
+def _part(
+    checkpoints: Sequence[Checkpoint], period: Period
+) -> tuple[Checkpoint | None, Sequence[Checkpoint], int]:
+    """Return the last checkpoint before a period, those up to its end, and how many entries."""
+    before = [each for each in checkpoints if each.at < period.since]
+    after = [each for each in checkpoints if each.at >= period.until]
+    end = after[0].size if after else HIGHEST
+    start = before[-1] if before else None
+    first = 0 if start is None else start.size
+    return start, [each for each in checkpoints if first < each.size <= end], end
+
+
+def _entries_with_bodies(
+    reader: FrozenReader, number: int, first: int = LOWEST, end: int = HIGHEST
+) -> Iterator[tuple[Entry, list[bytes]]]:
+    """Yield every entry of a range with its attachments, reading both side by side."""
+    rows = reader.attachments_in(number, first, end)
+    bodies = ((row[0], row[3]) for row in rows if row[2] is not None)
     following = next(bodies, None)
-    for entry in reader.all_entries(number):
+    for entry in reader.chain_entries(number, first):
+        if entry.seq >= end:
+            return
         mine = []
         while following is not None and following[0] == entry.seq:
             mine.append(following[1])
@@ -142,11 +200,17 @@ def _write_chain(
     chain: Chain,
     entries: Iterator[tuple[Entry, list[bytes]]] | tuple[()],
     texts: Sequence[str],
+    start: Checkpoint | None = None,
 ) -> None:
-    bundle.write_line({"chain": chain.name})
-    bundle.chains += 1
     size, head = 0, empty_head(chain).hash
-    waiting = list(reversed(texts))
+    if start is None:
+        bundle.write_line({"chain": chain.name})
+    else:
+        size, head = start.size, start.head
+        bundle.write_line({"chain": chain.name, "first": size})
+        _write_checkpoint(bundle, start.text)
+    bundle.chains += 1
+    first, waiting = size, list(reversed(texts))
     for entry, bodies in entries:
         bundle.write_line(_entry_line(entry))
         for place, body in enumerate(bodies):
@@ -158,7 +222,7 @@ def _write_chain(
     while waiting:
         _write_checkpoint(bundle, waiting.pop())
     bundle.write_line({"end": chain.name, "entries": size, "head": head.hex()})
-    bundle.entries += size
+    bundle.entries += size - first
 
 
 def _write_checkpoint(bundle: _Bundle, text: str) -> None:

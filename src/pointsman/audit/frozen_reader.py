@@ -11,6 +11,9 @@ from pointsman.storage.stores.entries import LedgerReader
 LOWEST = -(2**63)
 """Before any entry, also before those that pretend to stand before the first."""
 
+HIGHEST = 2**62
+"""Behind any entry."""
+
 
 class FrozenReader(LedgerReader):
     """A reader that keeps seeing the moment of its first look, while writers go on."""

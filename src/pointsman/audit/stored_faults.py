@@ -14,6 +14,7 @@ import apsw
 from pointsman.audit.frozen_reader import LOWEST, FrozenReader
 from pointsman.errors import IntegrityFailure, LedgerBroken
 from pointsman.kernel.instant import Instant
+from pointsman.kernel.rotation import covering
 from pointsman.kernel.signing import VerifyKey
 from pointsman.kernel.snapshot import SNAPSHOT, read_snapshot, verify_snapshot
 from pointsman.kernel.verification import HASH_SIZE, Fault, FaultCode
@@ -43,8 +44,10 @@ def forged_snapshots(
     """Return, by chain number, the first snapshot that no key of the ledger signed."""
     found: dict[int, Fault] = {}
     try:
+        names = {number: name for name, number in reader.chains().items()}
         for stored in reader.of_kind(SNAPSHOT, Instant(LOWEST)):
-            fault = _snapshot_fault(reader, stored, ledger, keys)
+            current = covering(keys, names.get(stored.chain, ""), stored.entry.seq)
+            fault = _snapshot_fault(reader, stored, ledger, current)
             if fault and (stored.chain not in found or fault.seq < found[stored.chain].seq):
                 found[stored.chain] = fault
     except UNREADABLE as error:

@@ -20,7 +20,7 @@ from pointsman.audit.chain_notes import (
     read_notes,
     start_at,
 )
-from pointsman.audit.frozen_reader import LOWEST, FrozenReader
+from pointsman.audit.frozen_reader import HIGHEST, LOWEST, FrozenReader
 from pointsman.audit.stored_faults import (
     UNREADABLE,
     Attached,
@@ -32,6 +32,8 @@ from pointsman.audit.stored_faults import (
 from pointsman.errors import ForeignKey, HomeError, LedgerBroken
 from pointsman.kernel.checkpoint import Checkpoint
 from pointsman.kernel.entry import Chain, Entry
+from pointsman.kernel.instant import read_instant
+from pointsman.kernel.rotation import KeyRotation
 from pointsman.kernel.signing import VerifyKey, is_stamped, signed_size
 from pointsman.kernel.verification import ChainReport, Fault, FaultCode, Pass
 from pointsman.storage.home import Home
@@ -41,7 +43,15 @@ from pointsman.storage.writer.checkpoints import CheckpointFolder
 Progress = Callable[[int], None]
 
 PROGRESS_ENTRIES = 8192
-HIGHEST = 2**62
+
+
+class Doubt(Struct, frozen=True):
+    """Entries that a key signed while it may have been in other hands; the key after it vouches."""
+
+    chain: str
+    first: int
+    last: int
+    message: str
 
 
 class LedgerReport(Struct, frozen=True):
@@ -50,6 +60,7 @@ class LedgerReport(Struct, frozen=True):
     ledger: str
     chains: tuple[ChainReport, ...] = ()
     others: tuple[Fault, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def entries(self) -> int:
@@ -120,10 +131,12 @@ class _Verifier:
         self._keys = home.keys
         self._proved = proved
         self._progress = progress
+        self._doubts: list[Doubt] = []
         self._read = 0
 
     def report(self, chains: Iterable[ChainReport], others: Iterable[Fault]) -> LedgerReport:
-        return LedgerReport(self._home.identity.ledger, tuple(chains), tuple(others))
+        ledger, reports = self._home.identity.ledger, tuple(chains)
+        return LedgerReport(ledger, reports, tuple(others), tuple(self._doubts))
 
     def without_database(self, notes: dict[str, ChainNotes]) -> list[ChainReport]:
         reports = [self._lost_chain(notes[name]) for name in sorted(notes)]
@@ -163,6 +176,7 @@ class _Verifier:
             end = reader.size(number)
             texts = notes.with_later(end)
             checkpoints, broken = read_notes(chain, texts, self._keys)
+            self._doubts += _doubts(chain.name, checkpoints, self._home.identity.rotations)
             report = self._pass(reader, number, notes.folder, checkpoints)
             values = value_fault(self._attachments(reader, number, chain.name))
             ends = None if broken else _end_fault(chain, report, reader.stamp(number), self._keys)
@@ -220,6 +234,24 @@ class _Verifier:
             if self._read % PROGRESS_ENTRIES == 0:
                 progress(self._read)
         progress(self._read)
+
+
+def _doubts(
+    chain: str, checkpoints: Sequence[Checkpoint], rotations: Sequence[KeyRotation]
+) -> Iterator[Doubt]:
+    """Name what a compromised key signed: entries behind the last checkpoint before its time."""
+    for rotation in rotations:
+        if not rotation.compromised_since:
+            continue
+        since, end = read_instant(rotation.compromised_since), rotation.chains.get(chain, 0)
+        proved = [each.size for each in checkpoints if each.at <= since and each.size <= end]
+        first = max(proved, default=0)
+        if first < end:
+            message = (
+                f"signed by a key that was compromised since {rotation.compromised_since}; the"
+                f" key after it vouches for them as they stood at {rotation.at}"
+            )
+            yield Doubt(chain, first, end - 1, message)
 
 
 def _end_fault(

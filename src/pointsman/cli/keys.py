@@ -22,13 +22,14 @@ from pointsman.access.keys import (
 )
 from pointsman.access.roles import ROLES, SCOPES, Role, Scope, scopes_of
 from pointsman.app import Pointsman
-from pointsman.cli.terms import Session, command
+from pointsman.cli.terms import Session, command, count_text
 from pointsman.errors import InputError
 from pointsman.kernel.columns import pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text, read_instant
 from pointsman.kernel.literal import MAX_USD
 from pointsman.kernel.number import microusd, microusd_text
+from pointsman.kernel.signing import SECRET_BYTES
 from pointsman.storage.policies.settings import RateTerms
 from pointsman.turns.registry.models import meant, model_id
 
@@ -148,6 +149,33 @@ def revoke(session: Session, name: str) -> None:
     when = instant_text(kept.revoked_at or now)
     text = f"revoked  {kept.key.id}  {printable(kept.key.name)}  {when}"
     session.show(text, _value(kept, now))
+
+
+@keys.command("rotate-signing")
+@click.option(
+    "--compromised-since",
+    metavar="INSTANT",
+    help="The old key may be in other hands since then: what it signed later is told by `verify`.",
+)
+@command
+def rotate_signing(session: Session, compromised_since: str | None) -> None:
+    """Replace the key that signs the ledger; old records stay proved. Stop all writers first."""
+    since = None if compromised_since is None else read_instant(compromised_since)
+    with session.open(create=False) as pointsman:
+        # Imported here: few replace a key, and the writer of the ledger comes with it.
+        from pointsman.operations.signing_keys import rotate_signing_key  # noqa: PLC0415 - see above
+
+        now = pointsman.clock.now()
+        found = rotate_signing_key(pointsman.home, secrets.token_bytes(SECRET_BYTES), now, since)
+    sealed = sum(found.chains.values())
+    held = f"{count_text(sealed, 'entry', 'entries')} in {count_text(len(found.chains), 'chain')}"
+    lines = [
+        f"signs as  {found.new_key_id}",
+        f"replaced  {found.old_key_id}: it counts for {held}, and for nothing later",
+        "note      publish the new id; other hosts of this ledger need both files: identity.json",
+        "          and keys/signing",
+    ]
+    session.show("\n".join(lines), asdict(found))
 
 
 @contextmanager

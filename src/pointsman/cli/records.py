@@ -27,7 +27,7 @@ from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
-from pointsman.kernel.instant import EPOCH, instant_text, read_instant
+from pointsman.kernel.instant import EPOCH, LATEST, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.kernel.replay import Replayed
 
@@ -179,15 +179,21 @@ def replay(
 
 @click.command()
 @click.option("--export", "target", metavar="FILE", help="Also write a bundle for another machine.")
+@click.option("--since", metavar="INSTANT", help="Export only from this instant on (RFC 3339).")
+@click.option("--until", metavar="INSTANT", help="Export only what came before this instant.")
 @command
-def verify(session: Session, target: str | None) -> None:
+def verify(session: Session, target: str | None, since: str | None, until: str | None) -> None:
     """Check every chain, checkpoint and signature of the ledger."""
+    if target is None and (since or until):
+        raise InputError("`--since` and `--until` belong to `--export FILE`")
+    start = EPOCH if since is None else read_instant(since)
+    end = LATEST if until is None else read_instant(until)
     with session.open() as pointsman:
         with bar("verifying", session) as progress:
             report = pointsman.verify(progress)
         summary = None
         if target is not None and report.is_intact:
-            summary = pointsman.export(Path(target))
+            summary = pointsman.export(Path(target), start, end)
     session.show(_verify_text(report), _verify_value(report, summary))
     if summary is not None and not session.as_json:
         click.echo(f"exported to {target}, with pointsman_verify.py beside it")
@@ -256,6 +262,9 @@ def _verify_text(report: LedgerReport) -> str:
         printable(f"FAULT {each.chain}/{each.seq}: {each.code}: {each.message}")
         for each in report.faults[:MOST_LISTED]
     ]
+    lines += [
+        f"DOUBT {each.chain}/{each.first} to {each.last}: {each.message}" for each in report.doubts
+    ]
     state = "NOT INTACT"
     if report.is_intact:
         entries = count_text(report.entries, "entry", "entries")
@@ -279,6 +288,7 @@ def _verify_value(report: LedgerReport, summary: BundleSummary | None) -> dict[s
             for each in report.chains
         ],
         "faults": report.faults,
+        "doubts": report.doubts,
         "export": summary,
     }
 

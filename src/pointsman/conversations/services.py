@@ -15,7 +15,7 @@ from pointsman.calls.services import CallServices
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.placement.facts import PlacementFacts
 from pointsman.recording.decision_recorder import DecisionRecorder
-from pointsman.recording.gathering import Gathering
+from pointsman.recording.gathering import HOME_CALLER, Gathering
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.placing import PlacedTurn as Placed
 from pointsman.sessions.delegate_call import TIMEOUT_S
@@ -24,7 +24,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.stores.conversations import ConversationStore
-from pointsman.turns.facts import TurnFacts
+from pointsman.turns.facts import CallerFacts, TurnFacts
 
 
 class PlacementGatherer(Protocol):
@@ -92,6 +92,11 @@ class KeyLimits(Struct, frozen=True):
     allowed_models: tuple[str, ...] | None = None
     caps: tuple[Cap, ...] = ()
     tenant: str = ""
+    name: str = ""
+
+    def caller_facts(self) -> CallerFacts:
+        """Say who the sessions' turns come from."""
+        return CallerFacts(self.key_id, self.name, self.tenant, HOME_CALLER.agent)
 
 
 class ConversationServices(Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
 from pointsman.conversations.services import ConversationServices, Kit
@@ -112,7 +112,10 @@ class TurnPreparer:
             # A conversation without tools beats none, and a model chosen by hand beats tools.
             tools, request = (), replace(request, tools=())
             facts = replace(
-                facts, has_tool_definitions=False, estimated_input_tokens=self._tokens(request)
+                facts,
+                has_tool_definitions=False,
+                estimated_input_tokens=self._tokens(request),
+                tool_names=UNSET if facts.tool_names is UNSET else (),
             )
             turn = self._turn(scope, state, turn_input, facts, request)
         turn = replace(turn, content=content, tools=tools, system=system)
@@ -181,6 +184,8 @@ class TurnPreparer:
             ),
             touched=looked,
             turn_id=scope.turn_id,
+            caller=services.key_limits.caller_facts,
+            tool_names=lambda: tuple(each.name for each in request.tools),
         )
         mode: Mode = "off" if scope.is_worker else "strict"
         return opened.gathering.facts_of_call(self._in_force, turn_input.text, around, now, mode)

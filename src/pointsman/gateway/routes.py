@@ -14,6 +14,7 @@ from pointsman.gateway.turns.endpoints import ModelEndpoint
 from pointsman.gateway.turns.pass_through import PassThroughEndpoint
 from pointsman.gateway.turns.shadow_runs import ShadowRuns
 from pointsman.gateway.turns.turn_batcher import TurnBatcher
+from pointsman.providers.port import OPERATIONS
 
 HOOKS = f"{API}.workflows.hooks.HookApi"
 
@@ -44,6 +45,5 @@ def _call_handlers(parts: GatewayServices) -> dict[str, RouteHandler]:
             endpoint.batcher = TurnBatcher(endpoint)
     return {
         **endpoints,
-        "/v1/embeddings": PassThroughEndpoint(parts, "embeddings"),
-        "/v1/completions": PassThroughEndpoint(parts, "completions"),
+        **{f"/v1/{each}": PassThroughEndpoint(parts, each) for each in OPERATIONS},
     }

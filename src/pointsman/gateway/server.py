@@ -77,6 +77,7 @@ def open_gateway(
     """Open a home and everything a gateway needs; `seat` is a worker's among several."""
     with ExitStack() as stack:
         pointsman = stack.enter_context(Pointsman(home, store=store, writer=WRITER))
+        pointsman.gathering.learns_in_background = True
         settings = pointsman.files.settings().value
         if server is not None:
             settings = replace(settings, server=server)

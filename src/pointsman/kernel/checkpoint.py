@@ -62,14 +62,19 @@ def signed_checkpoint(
 def read_checkpoint(chain: Chain, text: str, keys: Sequence[VerifyKey]) -> Checkpoint:
     """Read a checkpoint and verify everything it says about itself."""
     body, signature = _split_note(chain, text)
-    if not any(_is_signed(chain, key, body, signature) for key in keys):
+    signers = [key for key in keys if _is_signed(chain, key, body, signature)]
+    if not signers:
         raise LedgerBroken("its signature is not by a key of this ledger", where=origin(chain))
     # INVARIANT: from here on every byte is what a holder of the key wrote.
     try:
-        return _read_statement(chain, body.split("\n"), text)
+        found = _read_statement(chain, body.split("\n"), text)
     except (ValueError, InputError) as error:
         message = "it is signed, but speaks of another tree"
         raise LedgerBroken(message, where=origin(chain)) from error
+    if not any(key.covers(chain.name, found.size) for key in signers):
+        message = f"`{signers[0].id}`, which signed it, was replaced before"
+        raise LedgerBroken(message, where=origin(chain))
+    return found
 
 
 def _read_statement(chain: Chain, lines: Sequence[str], text: str) -> Checkpoint:

@@ -15,7 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from pointsman.kernel.entry import Chain
 
-Purpose = Literal["snapshot", "bundle", "head"]
+SECRET_BYTES = 32
+
+Purpose = Literal["snapshot", "bundle", "head", "rotation"]
 
 
 def key_id(public: bytes) -> str:
@@ -42,6 +44,10 @@ class VerifyKey:
             self._key.verify(signature, message)
         except InvalidSignature:
             return False
+        return True
+
+    def covers(self, chain: str, size: int) -> bool:  # noqa: ARG002 - of a retired key, they decide
+        """Tell whether the key may have signed that a chain had so many entries."""
         return True
 
 
@@ -82,7 +88,8 @@ def is_stamped(
     if size == 0:
         return found == b""
     statement = _statement(chain, size, head, signed_size(found))
-    return any(key.verifies(statement, found[8:]) for key in keys)
+    current = (key for key in keys if key.covers(chain.name, size))
+    return any(key.verifies(statement, found[8:]) for key in current)
 
 
 def _statement(chain: Chain, size: int, head: bytes, signed: int) -> bytes:

@@ -131,6 +131,7 @@ class TurnTools:
             availability=house.health.peek(),
             allowed_models=by.caller.allowed_models,
             budgets=house.budgets.remaining(owners, caps, now) if caps else (),
+            caller=lambda: by.facts,
         )
         return pointsman.gathering.facts_of_call(in_force, message, around, now, "strict")
 

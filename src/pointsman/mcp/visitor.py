@@ -14,7 +14,8 @@ from pointsman.access.roles import RouteKey
 from pointsman.app import Pointsman
 from pointsman.conversations.services import ConversationServices, KeyLimits
 from pointsman.governance.action import Actor
-from pointsman.turns.facts import Privacy
+from pointsman.recording.gathering import HOME_CALLER
+from pointsman.turns.facts import CallerFacts, Privacy
 
 
 class Service(Struct, frozen=True):
@@ -30,7 +31,9 @@ class Service(Struct, frozen=True):
 
     def house_for(self, caller: Principal) -> ConversationServices:
         """Return the conversations of a caller, within its key's models and budgets."""
-        key_limits = KeyLimits(caller.key_id, caller.allowed_models, caller.caps, caller.tenant)
+        key_limits = KeyLimits(
+            caller.key_id, caller.allowed_models, caller.caps, caller.tenant, caller.name
+        )
         return replace(self.house(), key_limits=key_limits)
 
 
@@ -41,6 +44,8 @@ class Admitted(Struct, frozen=True):
     actor: Actor
     workspace: str | None = None
     privacy: Privacy = "auto"
+    facts: CallerFacts = HOME_CALLER
+    """The caller as rules see it."""
 
 
 class Visitor(Protocol):

@@ -36,8 +36,10 @@ def services_named(names: Iterable[str]) -> tuple[ModelService, ...]:
 
 
 def services_with_keys(environment: Mapping[str, str]) -> tuple[ModelService, ...]:
-    """Return the services whose key is set in the environment."""
-    return tuple(each for each in SERVICES if any(environment.get(key) for key in each.secrets))
+    """Return the services to begin with whose key is set in the environment."""
+    return tuple(
+        each for each in STARTER_SERVICES if any(environment.get(key) for key in each.secrets)
+    )
 
 
 def missing_keys(services: Iterable[ModelService], environment: Mapping[str, str]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pointsman.providers.port import NotConfigured
 from pointsman.storage.policies.secrets import ADMIN_TOKEN, is_forbidden
-from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.login import SecretRef
 
 _FITS_A_HEADER = re.compile(r"[\x21-\x7e]+", re.ASCII)
 _LONGEST = 16 * 1024
@@ -58,7 +58,7 @@ class Credential:
         # INVARIANT: where this raises, no frame holds the secret's text.
         found = self._from_environment() if self._ref.env else self._from_file()
         if found is None:
-            message = f"the secret `{_label(self._ref)}` is missing, or is no key"
+            message = f"the secret `{self._ref.label}` is missing, or is no key"
             raise NotConfigured(message, credential=self.id)
         return found
 
@@ -91,8 +91,4 @@ def _secret(text: str) -> Secret | None:
 
 def credential_id(ref: SecretRef) -> str:
     """Return the short id of a key. It is made from where the key is found, never from the key."""
-    return hashlib.sha256(_label(ref).encode()).hexdigest()[:8]
-
-
-def _label(ref: SecretRef) -> str:
-    return f"env {ref.env}" if ref.env else f"file {ref.file}"
+    return hashlib.sha256(ref.label.encode()).hexdigest()[:8]

@@ -6,7 +6,7 @@ A provider makes one call. The choice of the model, and of a fallback, is made e
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, cast, get_args
 
 from msgspec import Struct
 
@@ -18,8 +18,14 @@ Dialect = Literal["chat", "responses", "messages", "gemini"]
 """The wire formats: OpenAI's chat completions and responses, Anthropic's messages, and Google's
 generateContent, in which providers are spoken to and no caller speaks."""
 
-Operation = Literal["", "embeddings", "completions"]
-"""What a provider is asked for beside a dialect's own answer: OpenAI's other two endpoints."""
+Operation = Literal[
+    "", "embeddings", "completions", "images/generations", "images/edits", "audio/speech",
+    "audio/transcriptions", "moderations", "rerank",
+]  # fmt: skip
+"""What a provider is asked for beside a dialect's own answer, by the end of its address: OpenAI's
+other endpoints, and the reranking that several servers have."""
+
+OPERATIONS: Final = cast("tuple[Operation, ...]", get_args(Operation)[1:])
 
 ErrorClass = Literal[
     "rate_limit", "auth", "server_error", "network", "context_overflow", "invalid_request",
@@ -43,6 +49,8 @@ class Outgoing(Struct, frozen=True):
     operation: Operation = ""
     unit: str = ""
     """The session: its calls go to the same one of several keys."""
+    media_type: str = ""
+    """Of a body that is not JSON: a form with a file in it."""
 
 
 class Deadlines(Struct, frozen=True):
@@ -85,7 +93,7 @@ class UpstreamAnswer(Protocol):
         ...
 
 
-REQUEST_IDS: Final = ("x-request-id", "request-id")
+REQUEST_IDS: Final = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid")
 
 
 def provider_request_id(headers: Mapping[str, str]) -> str:

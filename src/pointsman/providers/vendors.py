@@ -6,8 +6,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from pointsman.providers.port import Dialect, Operation
-from pointsman.turns.registry.services import SERVICES, Kind, ModelService
+from pointsman.providers.port import OPERATIONS, Dialect, Operation
+from pointsman.turns.registry.models import Provider
+from pointsman.turns.registry.services import (
+    SERVICE_BY_NAME,
+    SERVICES,
+    Kind,
+    ModelService,
+)
 
 
 class Vendor(Struct, frozen=True):
@@ -30,8 +36,10 @@ class Vendor(Struct, frozen=True):
     """Always sent, unless the caller's own pass through."""
     passed: frozenset[str] = frozenset()
     """Headers of the caller that pass through."""
-    is_versioned: bool = False
-    """Whether the paths hold `/v1` themselves, so that a base url may end with it or not."""
+    trimmed: tuple[str, ...] = ()
+    """Ends that the paths hold themselves, so that a base url may end with them or not."""
+    query: dict[str, str] = {}
+    """Always in the address."""
     renames: dict[str, str] = {}
     """Fields of a chat request that it knows by another name."""
     leaves_out: tuple[str, ...] = ()
@@ -47,10 +55,11 @@ def _anthropic(service: ModelService) -> Vendor:
         key_prefix="",
         headers={"anthropic-version": "2023-06-01"},
         passed=frozenset({"anthropic-version", "anthropic-beta"}),
-        is_versioned=True,
+        trimmed=_VERSION,
     )
 
 
+_VERSION: Final = ("/v1",)
 _PATHS: Final[dict[Dialect, str]] = {"chat": "/chat/completions", "responses": "/responses"}
 
 
@@ -65,12 +74,9 @@ def _openai(service: ModelService) -> Vendor:
         kind=service.name,
         base_url=service.base_url,
         paths={name: version + _PATHS[name] for name in service.speaks},
-        operations={
-            "embeddings": f"{version}/embeddings",
-            "completions": f"{version}/completions",
-        },
+        operations={each: f"{version}/{each}" for each in OPERATIONS},
         passed=frozenset({"openai-beta"}) if service.name == "openai" else frozenset(),
-        is_versioned=is_versioned,
+        trimmed=_VERSION if is_versioned else (),
         renames=service.renames,
         leaves_out=service.leaves_out,
     )
@@ -88,9 +94,38 @@ def _gemini(service: ModelService) -> Vendor:
     )
 
 
-_MAKERS: Final = {"gemini": _gemini, "anthropic": _anthropic, "openai": _openai}
+def _azure(service: ModelService, version: str = "", *, has_login: bool = False) -> Vendor:
+    """Return Azure's address: the one without versions, or that of a version, by deployments."""
+    deployed = "/openai/deployments/{model}" if version else "/openai/v1"
+    fixed = "/openai" if version else deployed
+    return Vendor(
+        kind=service.name,
+        base_url=service.base_url,
+        paths={"chat": f"{deployed}/chat/completions", "responses": f"{fixed}/responses"},
+        operations={each: f"{deployed}/{each}" for each in OPERATIONS},
+        trimmed=("/v1", "/openai"),
+        query={"api-version": version} if version else {},
+        key_header="authorization" if has_login else "api-key",
+        key_prefix="Bearer " if has_login else "",
+    )
+
+
+_MAKERS: Final = {
+    "gemini": _gemini,
+    "anthropic": _anthropic,
+    "openai": _openai,
+    "azure": _azure,
+}
 
 VENDORS: Final[dict[str, Vendor]] = {each.name: _MAKERS[each.wire](each) for each in SERVICES}
+
+
+def vendor_of(configured: Provider) -> Vendor:
+    """Return the vendor of a provider, with what the provider itself says of its addresses."""
+    service = SERVICE_BY_NAME[configured.kind]
+    if service.wire == "azure":
+        return _azure(service, configured.api_version, has_login=configured.login is not None)
+    return VENDORS[configured.kind]
 
 
 def default_dialects(vendor: Vendor, host: str) -> tuple[Dialect, ...]:

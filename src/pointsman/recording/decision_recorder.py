@@ -174,6 +174,7 @@ class DecisionRecorder:
         with self._lock:
             if self._recorder is None:
                 retain = self._files.settings().value.retain
+                self._home.read_identity()
                 opening = _opening(self._home, self._clock.now())
                 self._recorder = Recorder(self._home, self._writer, opening, retain, redact)
             return self._recorder

@@ -31,6 +31,7 @@ from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import (
     ANY_MODEL,
     BudgetLeft,
+    CallerFacts,
     GivenFacts,
     Network,
     Privacy,
@@ -49,6 +50,8 @@ from pointsman.turns.registry.models import (
 from pointsman.turns.registry.provider_state import Health
 
 NOTHING_TOUCHED = Surroundings()
+HOME_CALLER = CallerFacts(agent="pointsman")
+"""The sender of turns of the command line and of conversations on the home itself."""
 LOOK_S = 1.0
 """How long a secret counts as found, and a store of patterns as absent, without another look."""
 
@@ -80,6 +83,10 @@ class CallSurroundings(Struct, frozen=True):
     """What the session's tools touched before this turn."""
     turn_id: str = ""
     """What exploration is drawn from; without it nothing is explored."""
+    caller: Callable[[], CallerFacts] = lambda: HOME_CALLER
+    """Asked where a rule asks who calls."""
+    tool_names: Callable[[], tuple[str, ...]] = tuple
+    """Asked where a rule asks for the names of tools."""
 
 
 class _Configured(Struct, frozen=True):
@@ -115,10 +122,12 @@ class Gathering:
         self.warnings: tuple[str, ...] = ()
         self._patterns_seen = (float("-inf"), False)
         self._configured: _Configured | None = None
+        self.learns_in_background = False
+        """Whether turns go on while much is learned: an event loop must not wait for that."""
 
     @cached_property
     def _patterns(self) -> PatternStore:
-        return PatternStore(self._home.patterns)
+        return PatternStore(self._home.patterns, in_background=self.learns_in_background)
 
     @cached_property
     def vector_of(self) -> Callable[[str], bytes]:
@@ -199,6 +208,8 @@ class Gathering:
             tokenizer=TOKENIZER,
             named_model=around.named_model or UNSET,
             max_output_tokens=UNSET if most is None or not 0 < most <= MAX_INT else most,
+            caller=around.caller() if in_force.ready.asks_caller else UNSET,
+            tool_names=around.tool_names() if in_force.ready.asks_tool_names else UNSET,
         )
         if around.is_worker or not self._has_patterns():
             return facts
@@ -280,7 +291,7 @@ def exact_facts(given: GivenFacts, ready: CompiledTurnPolicy, files: PolicyFiles
         # A model without an estimate must not pass as needing no tokens at all.
         tokens, tokenizer = {**tokens, ANY_MODEL: count_tokens(message)}, TOKENIZER
     return replace(
-        facts,
+        ready.complete(facts),
         estimated_input_tokens=tokens,
         tokenizer=tokenizer,
         price_table_id=files.prices.id,

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from pointsman.kernel.canonical import ContentId, content_id
 from pointsman.kernel.content import Retain, Sealed
-from pointsman.kernel.entry import Chain, Draft
+from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.record import Aside, DecisionRecord, Names, Room, decision_draft
 from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.snapshot import SNAPSHOT, Snapshot, snapshot_draft
+from pointsman.recording.chain_writer import chain_writer, check_newest_key, signing_key_held
 from pointsman.recording.waiting import DurabilityWaiter
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
@@ -25,7 +26,7 @@ from pointsman.storage.stores.content import ContentStore
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.writer.chain_rows import HeldLease
 from pointsman.storage.writer.group import CommitPolicy, Defer, Waiter
-from pointsman.storage.writer.ledger import Health, LedgerWriter, Listener, Making, Receipt
+from pointsman.storage.writer.ledger import Health, Listener, Making, Receipt
 
 BEGINS_S = 0.005
 """How long is waited for a commit to begin."""
@@ -92,25 +93,18 @@ class Recorder:
         retain: Retain = "full",
         redact: Callable[[str], str] = str,
     ) -> None:
-        self.key = home.signing_key()
         self._policy = CommitPolicy()
         self._snapshots: set[str] = set()
         self._lock = threading.Lock()
         with ExitStack() as opened:
-            self._lease = home.ledger(writer)
-            opened.callback(self._lease.release)
-            chain = Chain(home.identity.ledger, self._lease.chain)
-            self._ledger = LedgerWriter(
-                self._lease.place,
-                chain,
-                self.key,
-                opening,
-                older_keys=home.keys[:-1],
-                policy=self._policy,
-            )
+            with signing_key_held(home) as self.key:
+                self._lease = home.ledger(writer)
+                opened.callback(self._lease.release)
+                self._ledger = chain_writer(home, self._lease, self.key, opening, self._policy)
             opened.callback(self._ledger.close)
             self._reader = LedgerReader(home.database)
             opened.callback(self._reader.close)
+            check_newest_key(home, self._reader)
             with told_errors(home.content):
                 self._content = ContentStore(
                     home.content, home.content_key(), retain, redact, self._policy

@@ -17,9 +17,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from pointsman.errors import ForeignKey, HomeError
-from pointsman.kernel.signing import SigningKey, VerifyKey
-from pointsman.storage.files import FILE_MODE, make_folder, write_new
+from pointsman.errors import ForeignKey, HomeError, IntegrityFailure
+from pointsman.kernel.rotation import KeyRotation, key_ring
+from pointsman.kernel.signing import SECRET_BYTES, SigningKey, VerifyKey
+from pointsman.storage.files import FILE_MODE, make_folder, replace_file, sync_folder, write_new
 from pointsman.storage.place import Store, StorePlace
 from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.store_url import chosen_store
@@ -37,11 +38,12 @@ def home_path(given: str | None = None) -> Path:
     return Path(given or os.environ.get("POINTSMAN_HOME") or DEFAULT_HOME).expanduser().absolute()
 
 
-class Identity(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who a home is: its ledger's id and its public keys, the newest last."""
+class Identity(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Who a home is: its ledger's id, its public keys, the newest last, and how each came to be."""
 
     ledger: str
     keys: tuple[str, ...]
+    rotations: tuple[KeyRotation, ...] = ()
 
 
 class Home:
@@ -53,8 +55,11 @@ class Home:
     def __init__(self, path: Path, store: Store | None = None) -> None:
         self.path = path
         self.store: Store = store or SqliteFolder(path)
-        self.identity = _read_identity(path / "identity.json")
-        self.keys = [VerifyKey(bytes.fromhex(public)) for public in self.identity.keys]
+        self.read_identity()
+
+    def read_identity(self) -> None:
+        """Read anew which keys the ledger has: another process may have replaced the newest."""
+        self.identity, self.keys = _read_identity(self.path / "identity.json")
 
     def place(self, name: str) -> StorePlace:
         """Where a store is kept, by its name."""
@@ -124,13 +129,39 @@ class Home:
 
     def signing_key(self) -> SigningKey:
         """Read the key that signs; it must be the newest public one."""
-        key = SigningKey(_read_secret(self.path / "keys" / "signing"))
+        found = self.path / "keys" / "signing"
+        key = _key_in(found)
+        if key.id != self.keys[-1].id and self._next_key.exists():
+            # A rotation was interrupted behind the step that put the new key in force.
+            key = _key_in(self._next_key)
         if key.id != self.keys[-1].id:
             raise ForeignKey(
-                where=str(self.path / "keys" / "signing"),
-                hint="put back the key that belongs to identity.json",
+                where=str(found), hint="put back the key that belongs to identity.json"
             )
         return key
+
+    @property
+    def _next_key(self) -> Path:
+        """The signing key that is about to be in force."""
+        return self.path / "keys" / "signing.next"
+
+    def replace_signing_key(self, secret: bytes, rotation: KeyRotation) -> None:
+        """Put a new signing key in force and forget the old one's secret half.
+
+        DURABILITY: a crash leaves the old key in force, or the new one. The identity decides.
+        """
+        replace_file(self._next_key, secret.hex().encode() + b"\n")
+        known = self.identity
+        after = Identity(known.ledger, (*known.keys, rotation.new), (*known.rotations, rotation))
+        replace_file(self.path / "identity.json", _identity_text(after))
+        self.read_identity()
+        self.finish_rotation()
+
+    def finish_rotation(self) -> None:
+        """Put the new secret in the place of the old one, also after a crash between the two."""
+        if self._next_key.exists() and self.signing_key().id == _key_in(self._next_key).id:
+            self._next_key.replace(self.path / "keys" / "signing")
+            sync_folder(self._next_key.parent)
 
     def content_key(self) -> bytes:
         """Read the key under which texts are digested."""
@@ -187,18 +218,26 @@ def _make_identity(path: Path) -> None:
     make_folder(path / "keys")
     # Several processes may meet here at once: the first one's keys stand, the others read them.
     for name in ("signing", "content"):
-        write_new(path / "keys" / name, secrets.token_bytes(32).hex().encode() + b"\n")
-    key = SigningKey(_read_secret(path / "keys" / "signing"))
+        write_new(path / "keys" / name, secrets.token_bytes(SECRET_BYTES).hex().encode() + b"\n")
+    key = _key_in(path / "keys" / "signing")
     identity = Identity(secrets.token_bytes(16).hex(), (key.public.hex(),))
-    text = msgspec.json.format(msgspec.json.encode(identity), indent=2)
-    write_new(path / "identity.json", text + b"\n")
+    write_new(path / "identity.json", _identity_text(identity))
 
 
-def _read_identity(path: Path) -> Identity:
+def _identity_text(identity: Identity) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n"
+
+
+def _read_identity(path: Path) -> tuple[Identity, list[VerifyKey]]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Identity)
-    except (OSError, msgspec.MsgspecError) as error:
+        found = msgspec.json.decode(path.read_bytes(), type=Identity)
+        return found, key_ring(found.ledger, found.keys, found.rotations)
+    except (OSError, ValueError, msgspec.MsgspecError, IntegrityFailure) as error:
         raise HomeError(f"the identity cannot be read: {error}", where=str(path)) from error
+
+
+def _key_in(path: Path) -> SigningKey:
+    return SigningKey(_read_secret(path))
 
 
 def _read_secret(path: Path) -> bytes:
@@ -212,6 +251,6 @@ def _read_secret(path: Path) -> bytes:
         raise HomeError(
             "others may read this key", where=str(path), hint=f"chmod {FILE_MODE:o} {path}"
         )
-    if len(secret) != 32:
+    if len(secret) != SECRET_BYTES:
         raise HomeError("the key is not 32 bytes long", where=str(path))
     return secret

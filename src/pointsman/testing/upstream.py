@@ -146,8 +146,11 @@ class ScriptedUpstream:
 def _find_refusal(request: Received) -> Reply | None:
     """Return the error for a request that the vendor's server would refuse."""
     if request.operation:
-        is_named = isinstance(request.json.get("model"), str)
+        is_form = (request.header("content-type") or "").startswith("multipart/form-data")
+        is_named = is_form or isinstance(request.json.get("model"), str)
         return None if is_named else fails(400, "invalid_request_error", "model: Field required")
+    if request.path.endswith("/token"):
+        return None
     is_known = request.path.endswith(("/chat/completions", "/responses", "/messages"))
     if not (is_known or request.dialect == "gemini"):
         return fails(404, "not_found_error", "no such path")

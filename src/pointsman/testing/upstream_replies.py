@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pointsman.providers.messages import Block, Response, StopReason, Text, ToolUse, Usage
-from pointsman.providers.port import Dialect, Operation
+from pointsman.providers.port import OPERATIONS, Dialect, Operation
 from pointsman.testing.upstream_wire import Json, error_body, events, whole
 
 _GEMINI = (":generateContent", ":streamGenerateContent")
@@ -42,13 +42,10 @@ class Received(Struct, frozen=True):
 
     @property
     def operation(self) -> Operation:
-        """Which of OpenAI's other endpoints the path stands for."""
-        if self.path.endswith("/embeddings"):
-            return "embeddings"
-        is_other = self.path.endswith("/completions") and not self.path.endswith(
-            "/chat/completions"
-        )
-        return "completions" if is_other else ""
+        """Which of the other endpoints the path stands for."""
+        if self.path.endswith("/chat/completions"):
+            return ""
+        return next((each for each in OPERATIONS if self.path.endswith(f"/{each}")), "")
 
     @property
     def json(self) -> Json:
@@ -132,6 +129,12 @@ def fails(
     return lambda request: [
         SendBytes(json_answer(error_body(request.dialect, kind, message, code), status, headers))
     ]
+
+
+def grants(token: str, seconds: int = 3600) -> Reply:
+    """Answer as a token endpoint does: with a token of OAuth 2.0."""
+    told: Json = {"token_type": "Bearer", "expires_in": seconds, "access_token": token}
+    return lambda _request: [SendBytes(json_answer(told))]
 
 
 def does(*steps: Step) -> Reply:

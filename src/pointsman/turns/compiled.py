@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.facts import TurnFacts
+from pointsman.turns.facts import CallerFacts, TurnFacts
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.policy import (
     Default,
@@ -27,7 +28,7 @@ from pointsman.turns.rules.condition import (
     Patterns,
     Test,
     needed_patterns,
-    reads_text,
+    predicates,
     ready,
 )
 from pointsman.turns.rules.text_patterns import TextPatterns
@@ -79,7 +80,8 @@ class CompiledTurnPolicy:
         self.defaults = model_names(policy.global_default)
         self.local_model = EMBEDDED_MODEL if policy.local_model is UNSET else policy.local_model
         """The model for turns that must stay here, where no other candidate can take them."""
-        self._patterns = Patterns(TextPatterns(), TextPatterns())
+        tenants = frozenset(each.name for each in policy.budgets if each.each == "tenant")
+        self._patterns = Patterns(TextPatterns(), TextPatterns(), tenants)
         shared = self._rules(policy.rules)
         self._anywhere = self._make_scope(None, policy.pattern, policy.tiers, shared)
         self._workspaces = [
@@ -95,10 +97,19 @@ class CompiledTurnPolicy:
         self._patterns.path.ready()
         scopes = (self._anywhere, *(scope for _, scope in self._workspaces))
         self.learns_on_purpose = any(_is_learning(each.pattern) for each in scopes)
-        self.reads_text = any(
-            reads_text(rule.when)
-            for rule in (*policy.rules, *(r for each in policy.workspaces for r in each.rules))
-        )
+        rules = (*policy.rules, *(r for each in policy.workspaces for r in each.rules))
+        asked = frozenset[str]().union(*(predicates(rule.when) for rule in rules))
+        self.reads_text = not asked.isdisjoint(("message_matches", "message_contains_any"))
+        self.asks_caller = not asked.isdisjoint(("key_is", "tenant_is", "agent_is"))
+        self.asks_tool_names = "tool_names_include" in asked
+
+    def complete(self, facts: TurnFacts) -> TurnFacts:
+        """Return a caller's facts with those that rules ask for and the caller left out."""
+        if self.asks_caller and facts.caller is UNSET:
+            facts = replace(facts, caller=CallerFacts())
+        if self.asks_tool_names and facts.tool_names is UNSET:
+            facts = replace(facts, tool_names=())
+        return facts
 
     def look(self, facts: TurnFacts) -> FactsView:
         """Look at a turn's facts."""

@@ -279,7 +279,7 @@ def evaluation_value(evaluation: Evaluation) -> dict[str, object]:
 
 def _option_value(option: ModelOption) -> dict[str, object]:
     value = {**_set_fields(option), "score": _number(option.score)}
-    for name in ("success", "standard_error"):
+    for name in ("success", "standard_error", "expected_success"):
         if name in value:
             value[name] = _number(getattr(option, name))
     if not isinstance(option.effective_rows, msgspec.UnsetType):

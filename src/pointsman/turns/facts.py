@@ -41,6 +41,18 @@ class BudgetLeft(Struct, frozen=True, forbid_unknown_fields=True):
     left_microusd: MicroUsd
 
 
+class CallerFacts(Struct, frozen=True, forbid_unknown_fields=True):
+    """The sender of a turn: its key by id and name, its tenant, and the client it says it is.
+
+    `agent` is in lower case; an empty text says that there is none.
+    """
+
+    key_id: str = ""
+    key_name: str = ""
+    tenant: str = ""
+    agent: str = ""
+
+
 class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """The facts of one turn, exact. The message is a seal once recorded."""
 
@@ -79,6 +91,9 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """The model that the request itself names: it takes the turn, or no model does."""
     max_output_tokens: int | UnsetType = UNSET
     """How long an answer the request allows."""
+    caller: CallerFacts | UnsetType = UNSET
+    """Gathered where a rule asks for it, and `tool_names` too: other facts keep their bytes."""
+    tool_names: tuple[str, ...] | UnsetType = UNSET
 
     @property
     def asked_output(self) -> int | None:
@@ -146,6 +161,8 @@ class GivenFacts(Struct, frozen=True, forbid_unknown_fields=True):
     excluded_models: tuple[str, ...] = ()
     named_model: str | None = None
     max_output_tokens: Count | None = None
+    caller: CallerFacts | None = None
+    tool_names: tuple[str, ...] | None = None
 
 
 def read_facts(document: Document) -> GivenFacts:
@@ -183,6 +200,8 @@ def turn_facts(given: GivenFacts, override: Override | None, message: str) -> Tu
         excluded_models=_ids(given.excluded_models) or (),
         named_model=UNSET if given.named_model is None else model_id(given.named_model),
         max_output_tokens=UNSET if given.max_output_tokens is None else given.max_output_tokens,
+        caller=UNSET if given.caller is None else _caller(given.caller),
+        tool_names=UNSET if given.tool_names is None else given.tool_names,
     )
 
 
@@ -217,6 +236,10 @@ def _tokens(given: int | dict[str, int] | None) -> dict[str, int]:
 
 def _ids(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(model_id, names))
+
+
+def _caller(given: CallerFacts) -> CallerFacts:
+    return replace(given, agent=ascii_lower(given.agent))
 
 
 def _budget(given: GivenBudget) -> BudgetLeft:

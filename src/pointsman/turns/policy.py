@@ -20,7 +20,9 @@ from pointsman.kernel.schema import conform
 from pointsman.kernel.snapshot import SnapshotForm
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.learning.pattern import (
+    BEST,
     GivenPattern,
+    GivenTarget,
     PatternSettings,
     pattern_problems,
     pattern_settings,
@@ -279,7 +281,7 @@ class _Check:
     def problems(self, routing: RoutingFile, document: Document) -> Iterable[Problem]:
         yield from self._default_problems(routing.global_default, document, ("global_default",))
         yield from self._tier_problems(routing.tiers, document, ("tiers",))
-        yield from pattern_problems(routing.pattern, document, ("pattern",))
+        yield from self._pattern_problems(routing.pattern, document, ("pattern",))
         yield from self._rule_problems(routing.rules, document, ("rules",))
         names = {rule.name for rule in routing.rules if rule.name is not None}
         paths: dict[str, str] = {}
@@ -294,7 +296,7 @@ class _Check:
     ) -> Iterable[Problem]:
         yield from self._default_problems(given.default, document, (*at, "default"))
         if given.pattern is not None:
-            yield from pattern_problems(given.pattern, document, (*at, "pattern"))
+            yield from self._pattern_problems(given.pattern, document, (*at, "pattern"))
         if given.tiers is not None:
             yield from self._tier_problems(given.tiers, document, (*at, "tiers"))
             missing = [tier for tier in TIERS if getattr(given.tiers, tier) is None]
@@ -336,6 +338,16 @@ class _Check:
             elif rule.name == "":
                 yield document.problem((*path, "name"), Code.TOO_SHORT, "a name cannot be empty")
             seen.add(rule.name or "")
+
+    def _pattern_problems(
+        self, given: GivenPattern, document: Document, at: Path
+    ) -> Iterable[Problem]:
+        yield from pattern_problems(given, document, at)
+        target = given.target or GivenTarget()
+        for key in ("quality_of", "share_of"):
+            name = getattr(target, key)
+            if name is not None and (key, name) != ("quality_of", BEST):
+                yield from self._model_problems(name, document, (*at, "target", key))
 
     def _tier_problems(self, tiers: GivenTiers, document: Document, at: Path) -> Iterable[Problem]:
         for tier in TIERS:

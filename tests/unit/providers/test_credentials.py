@@ -8,7 +8,7 @@ import pytest
 
 from pointsman.providers.credentials import Credential, Secret, credential_id
 from pointsman.providers.port import NotConfigured
-from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.login import SecretRef
 
 
 def test_a_key_of_the_environment_is_read_at_every_call(monkeypatch, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from pointsman.errors import DocumentError
 from pointsman.storage.policies.settings import Settings, read_settings
 from pointsman.storage.policies.tool_settings import McpServer
-from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.login import SecretRef
 
 
 def problems(text: str) -> list[str]:

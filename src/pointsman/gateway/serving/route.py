@@ -30,6 +30,7 @@ LINES: Final = "application/x-ndjson"
 HTML: Final = "text/html"
 BYTES: Final = "application/octet-stream"
 PNG: Final = "image/png"
+FORM: Final = "multipart/form-data"
 
 
 class Parameter(Struct, frozen=True):

@@ -88,7 +88,7 @@ def call_span(call: ModelCall, end: CallEnd, at: Instant) -> CallSpan:
     name = provider_of(end.model)
     configured = order.in_force.models.providers.get(name)
     return CallSpan(
-        operation=_OPERATIONS.get(about.operation, "chat"),
+        operation=_OPERATIONS.get(about.operation, about.operation or "chat"),
         provider=name if configured is None else configured.kind,
         model=end.model,
         upstream_model=end.model.partition(":")[2],

@@ -148,7 +148,7 @@ class Forwarding:
     def prepare_send(self) -> Begin | None:
         """Return a call that sends the request at once, where its bytes may pass unchanged."""
         provider = self._provider
-        if not isinstance(provider, HttpProvider) or not self.is_same:
+        if not (isinstance(provider, HttpProvider) and self.is_same and provider.can_begin):
             return None
         return partial(provider.begin, provider.write(self.outgoing()), self.live.parts.deadlines)
 

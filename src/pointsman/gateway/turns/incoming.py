@@ -12,11 +12,12 @@ from msgspec import Struct
 from pointsman.access.keys import Principal
 from pointsman.errors import InputError, UnknownModel
 from pointsman.gateway.serving.http import Asked
+from pointsman.kernel.columns import ascii_lower
 from pointsman.providers.dialects.look import RequestLook, look
 from pointsman.providers.dialects.parts import Memos
 from pointsman.providers.port import Dialect, Operation
 from pointsman.storage.policies.policies import InForce
-from pointsman.turns.facts import Privacy
+from pointsman.turns.facts import CallerFacts, Privacy
 from pointsman.turns.registry.models import meant, model_id
 
 AUTO: Final = "auto"
@@ -152,6 +153,10 @@ class TurnRequest(Struct, frozen=True):
     workspace: str | None
     operation: Operation = ""
 
+    def caller_facts(self) -> CallerFacts:
+        """Say who sent the request."""
+        return caller_facts(self.asked, self.caller)
+
 
 def incoming(
     dialect: Dialect, asked: Asked, caller: Principal, in_force: InForce, memos: Memos
@@ -170,6 +175,17 @@ def incoming(
         privacy_of(asked, caller),
         workspace or None,
     )
+
+
+MOST_OF_AGENT: Final = 64
+"""Letters of a client's name that are looked at: it stands in the facts of a turn."""
+
+
+def caller_facts(asked: Asked, caller: Principal) -> CallerFacts:
+    """Say who sent a request: its key, and the client that it says it is."""
+    agent = asked.header(b"x-pointsman-agent") or asked.header(b"user-agent")
+    product = agent.partition("/")[0].partition(" ")[0][:MOST_OF_AGENT]
+    return CallerFacts(caller.key_id, caller.name, caller.tenant, ascii_lower(product))
 
 
 def privacy_of(asked: Asked, caller: Principal) -> Privacy:

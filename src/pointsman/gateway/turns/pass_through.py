@@ -1,7 +1,7 @@
-"""`/v1/embeddings` and `/v1/completions`: passed through to the model that is named, or refused.
+"""OpenAI's other endpoints and reranking: passed through to the model that is named, or refused.
 
-A decision is recorded as for any turn, and every veto applies; but no other model may take over,
-because embeddings of two models do not compare.
+A decision is recorded as for any turn, and every veto applies; but no other model may take over:
+embeddings of two models do not compare, and nothing here is translated.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.access.keys import Principal
@@ -29,30 +27,19 @@ from pointsman.gateway.turns.incoming import (
     privacy_of,
     resolve_model,
 )
+from pointsman.gateway.turns.named_request import TELLS_NO_OUTPUT, read_named
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.gateway.turns.turn_flow import new_flow
-from pointsman.providers.dialects.body import decode
-from pointsman.providers.dialects.look import RequestLook, look
-from pointsman.providers.dialects.spans import unique, with_model
+from pointsman.providers.dialects.multipart import form_with_model, is_form
+from pointsman.providers.dialects.spans import with_model
+from pointsman.providers.dialects.sse import EventReader
 from pointsman.providers.dialects.tap import tap, usage_of
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.http.provider import HttpProvider
+from pointsman.providers.messages import Usage
 from pointsman.providers.port import Operation, Outgoing, UpstreamAnswer, UpstreamError
 from pointsman.storage.policies.policies import InForce
-
-
-class _Body(Struct):
-    """The fields that are read; token ids stand for text that cannot be read here."""
-
-    model: str
-    input: str | list[str | int | list[int]] | None = None
-    prompt: str | list[str | int | list[int]] | None = None
-    stream: bool | None = None
-    max_tokens: int | None = None
-    user: str | None = None
-
-
-_BODY = msgspec.json.Decoder(_Body)
+from pointsman.turns.registry.prices import output_bound
 
 
 class _NamedTurn(LiveTurn):
@@ -76,19 +63,17 @@ class PassThroughEndpoint(ModelEndpoint):
         return _NamedTurn(self.parts, self._read_request(asked, caller, in_force), in_force)
 
     def _read_request(self, asked: Asked, caller: Principal, in_force: InForce) -> TurnRequest:
-        unique(asked.body)
-        body = decode(_BODY, asked.body)
-        meant = resolve_model(body.model, in_force)
+        found = read_named(asked, self._operation)
+        meant = resolve_model(found.model, in_force)
         if not meant.model:
-            raise InputError(f"`{body.model}` routes; here a model must be named")
+            raise InputError(f"`{found.model}` routes; here a model must be named")
         self._check_provider(meant.model, in_force)
-        seen = _look(body, self._operation)
-        named = SessionHints("", body.user or "", lambda: seen.opening)
+        named = SessionHints("", found.user, lambda: found.look.opening or found.beginning)
         workspace = asked.header(b"x-pointsman-workspace") or caller.workspace
         return TurnRequest(
             self._dialect,
             asked,
-            seen,
+            found.look,
             caller,
             conversation(caller.key_id, asked.headers, named),
             meant,
@@ -102,7 +87,7 @@ class PassThroughEndpoint(ModelEndpoint):
         if not isinstance(provider, HttpProvider) or self._operation not in provider.operations:
             raise InputError(
                 f"the provider of `{model}` has no `{self._operation}`",
-                hint="providers of kind `openai` and `ollama` have",
+                hint="providers that are spoken to in OpenAI's formats may have",
             )
 
     async def drive(self, live: LiveTurn, send: Send) -> None:
@@ -128,20 +113,44 @@ class PassThroughEndpoint(ModelEndpoint):
             raise passage.error
 
 
-def _look(body: _Body, operation: Operation) -> RequestLook:
-    """Look at the texts as at a conversation of one message."""
-    given = body.input if operation == "embeddings" else body.prompt
-    if given is None:
-        raise InputError(f"`{'input' if operation == 'embeddings' else 'prompt'}` is missing")
-    if not isinstance(given, str):
-        given = "\n".join(map(str, given))
-    value = {
-        "model": body.model,
-        "messages": [{"role": "user", "content": given}],
-        "stream": bool(body.stream) and operation == "completions",
-        "max_completion_tokens": 1 if operation == "embeddings" else body.max_tokens,
-    }
-    return look("chat", msgspec.json.encode(value))
+def _is_json(answer: UpstreamAnswer) -> bool:
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in {"", "application/json"} or kind.endswith("+json")
+
+
+class UnreadAnswer:
+    """An answer that holds no words to count: what its provider tells of the usage.
+
+    Where it tells nothing, the output is taken to be as long as was set aside for it.
+    """
+
+    def __init__(self, operation: Operation, most: int) -> None:
+        self.usage = Usage()
+        self._has_output = operation not in TELLS_NO_OUTPUT
+        self._most = most if self._has_output else 0
+        self._events: EventReader | None = EventReader()
+
+    def output_tokens(self) -> int:
+        """Estimate its tokens."""
+        return self._most
+
+    def read(self, body: bytes) -> None:
+        """Take the usage in a whole answer, or in an event."""
+        told = usage_of("chat", body)
+        if told.input_tokens is None:
+            told = usage_of("responses", body)
+        self.usage = told if self._has_output else replace(told, output_tokens=0)
+
+    def feed(self, piece: bytes) -> None:
+        """Read along with events; those of pictures may be too large to keep."""
+        if self._events is None:
+            return
+        try:
+            for event in self._events.feed(piece):
+                if b'"usage"' in event.data:
+                    self.read(event.data)
+        except InputError:
+            self._events = None
 
 
 class PassThroughCall:
@@ -169,23 +178,42 @@ class PassThroughCall:
             self.error = error
             return result_after(error)
         call.begin()
-        request = live.request
-        body, is_stream = with_model(request.asked.body, name), request.look.is_stream
-        outgoing = Outgoing(
-            request.dialect, name, body, is_stream, (), self._operation, live.session_id
-        )
         try:
-            answer = await provider.send(outgoing, live.parts.deadlines)
+            answer = await provider.send(self._outgoing(name), live.parts.deadlines)
         except UpstreamError as error:
             return self._fail(error)
         self._call.take_head(answer)
         try:
-            await (self._stream(answer) if is_stream else self._whole(provider.name, answer))
+            if self._operation == "completions" and live.request.look.is_stream:
+                await self._stream(answer)
+            elif _is_json(answer):
+                await self._whole(provider.name, answer)
+            else:
+                await self._relay(answer)
         except UpstreamError as error:
             return self._fail(error)
         finally:
             await answer.close()
         return CallResult(is_done=True)
+
+    def _outgoing(self, name: str) -> Outgoing:
+        """Return the request with the provider's own name for the model."""
+        live = self.live
+        request = live.request
+        asked, media_type = request.asked, request.asked.header(b"content-type")
+        if is_form(media_type):
+            body = form_with_model(asked.body, media_type, name)
+        else:
+            body, media_type = with_model(asked.body, name), ""
+        return Outgoing(
+            request.dialect,
+            name,
+            body,
+            request.look.is_stream,
+            operation=self._operation,
+            unit=live.session_id,
+            media_type=media_type,
+        )
 
     async def _whole(self, name: str, answer: UpstreamAnswer) -> None:
         body = await answer.read()
@@ -195,11 +223,40 @@ class PassThroughCall:
             raise inside
         length = (b"content-length", str(len(body)).encode())
         self.send.whole(200, await self._head([JSON, length]), body)
-        usage = usage_of("chat", body)
-        if self._operation == "embeddings":
-            # Embeddings have no output tokens, and providers do not report any.
-            usage = replace(usage, output_tokens=0)
-        self._call.complete(WholeAnswer("chat", body, usage), "end", answer.attempts)
+        if self._operation == "completions":
+            whole = WholeAnswer("chat", body, usage_of("chat", body))
+            self._call.complete(whole, "end", answer.attempts)
+            return
+        seen = self._unread()
+        seen.read(body)
+        self._call.complete(seen, "end", answer.attempts)
+
+    async def _relay(self, answer: UpstreamAnswer) -> None:
+        """Let sound, plain text or events out as they come, under the provider's own type."""
+        seen = self._unread()
+        media_type = answer.headers.get("content-type", "application/octet-stream")
+        async for piece in answer:
+            if media_type.startswith("text/event-stream"):
+                seen.feed(piece)
+            if self.has_begun:
+                await self.send.more(piece)
+                continue
+            self._call.stop_waiting()
+            self._call.progress = seen
+            head = await self._head([(b"content-type", media_type.encode("latin-1", "replace"))])
+            await self.send.begin(200, head, piece)
+        if not self.has_begun:
+            raise UpstreamError("the answer ended before it began", error_class="network")
+        self.send.end()
+        self._call.complete(seen, "end", answer.attempts)
+
+    def _unread(self) -> UnreadAnswer:
+        live = self.live
+        known = live.in_force.ready.models.get(live.model)
+        if known is None or known.price is None or not known.price.output:
+            return UnreadAnswer(self._operation, 0)
+        asked, most = live.request.look.max_output_tokens, known.capabilities.max_output_tokens
+        return UnreadAnswer(self._operation, output_bound(asked, most))
 
     async def _stream(self, answer: UpstreamAnswer) -> None:
         """Let a stream out as it comes; one that breaks off is broken off here, too."""

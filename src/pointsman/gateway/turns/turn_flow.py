@@ -78,4 +78,6 @@ def _facts_around(live: LiveTurn) -> CallSurroundings:
         allowed_models=request.caller.allowed_models,
         budgets=budgets,
         cost_today_microusd=parts.budgets.spent_today(now),
+        caller=request.caller_facts,
+        tool_names=look.offered_tools,
     )

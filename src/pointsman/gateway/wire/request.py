@@ -15,7 +15,8 @@ from pointsman.gateway.wire.reply import Reply
 
 ONCE: Final = frozenset(
     {b"host", b"authorization", b"x-api-key", b"content-type", b"x-session-id",
-     b"transfer-encoding", b"expect", b"x-pointsman-privacy", b"x-pointsman-workspace"}
+     b"transfer-encoding", b"expect", b"x-pointsman-privacy", b"x-pointsman-workspace",
+     b"x-pointsman-agent"}
 )  # fmt: skip
 """Headers that decide how a request is understood: readers disagree about which of two counts."""
 

@@ -158,6 +158,11 @@ class RequestLook:
             if found[last].role == "user":
                 self.last_user_text = self._own_words(last)
 
+    def offered_tools(self) -> tuple[str, ...]:
+        """Return the names of the tools that the request defines, each once."""
+        functions = conversation.tool_names(self._top.functions) if self._top.functions else ()
+        return tuple(dict.fromkeys(filter(None, (*self._tool_names, *functions))))
+
     @property
     def _tool_names(self) -> Sequence[str]:
         if self.parts is not None:

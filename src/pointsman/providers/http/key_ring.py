@@ -10,7 +10,7 @@ from pointsman.kernel.wb1 import METHOD
 from pointsman.providers.credentials import Credential
 from pointsman.providers.key_choice import KeyChoice, KeyOption, choose_keys
 from pointsman.providers.port import UpstreamError
-from pointsman.turns.registry.models import ProviderKey
+from pointsman.turns.registry.login import ProviderKey
 
 REFUSED_S: Final = 300.0
 """How long a key that was refused is tried last: as long as a provider that is out."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,98 +19,27 @@ from pointsman.providers.dialects.chat.fields import with_field_names
 from pointsman.providers.failures import failure_of
 from pointsman.providers.http.address import Resolve, resolve_host
 from pointsman.providers.http.exchange import Exchange, RequestBytes
+from pointsman.providers.http.heads import HeadTemplate, target_of
 from pointsman.providers.http.key_ring import KeyRing
 from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.key_choice import with_used_key
+from pointsman.providers.login import OpenLogin
 from pointsman.providers.port import (
     Deadlines,
     Dialect,
     ErrorClass,
+    Operation,
     Outgoing,
     UpstreamAnswer,
     UpstreamError,
 )
 from pointsman.providers.vendors import Vendor, default_dialects
+from pointsman.turns.registry.login import ProviderKey
 from pointsman.turns.registry.models import Provider as Configured
-from pointsman.turns.registry.models import ProviderKey
 from pointsman.turns.registry.upstream import (
-    HEADER_VALUE,
-    UpstreamOrigin,
     read_base_url,
     read_headers,
 )
-from pointsman.version import VERSION
-
-
-class HeadTemplate:
-    """Writes the heads of requests to one address."""
-
-    __slots__ = ("_fixed", "_names", "_own", "_ready", "_vendor")
-
-    def __init__(
-        self, vendor: Vendor, origin: UpstreamOrigin, target: str, headers: Mapping[str, str]
-    ) -> None:
-        lines = {
-            "host": origin.host_header,
-            "user-agent": f"pointsman/{VERSION}",
-            "content-type": "application/json",
-            "accept-encoding": "identity",
-            **headers,
-        }
-        self._vendor = vendor
-        self._names = frozenset(lines)
-        self._own = _lines(vendor.headers.items())
-        self._fixed = f"POST {target} HTTP/1.1\r\n{_lines(lines.items())}"
-        self._ready: dict[bool, tuple[Secret, bytes]] = {}
-        """The head up to the length, without passed headers, and the key it holds."""
-
-    def message(self, outgoing: Outgoing, secret: Secret) -> RequestBytes:
-        """Return the bytes of a request with a key in them."""
-        is_stream, body = outgoing.is_stream, outgoing.body
-        if outgoing.headers:
-            # Headers that may be refused come first: once the key is written, nothing may raise.
-            head = self._before_length(self._passed_lines(outgoing.headers), secret, is_stream)
-        else:
-            ready = self._ready.get(is_stream)
-            if ready is None or ready[0] is not secret:
-                ready = (secret, self._before_length(self._own, secret, is_stream))
-                self._ready[is_stream] = ready
-            head = ready[1]
-        return RequestBytes(b"%bcontent-length: %d\r\n\r\n" % (head, len(body)), body)
-
-    def _before_length(self, passed: str, secret: Secret, is_stream: bool) -> bytes:  # noqa: FBT001 - as an answer is asked for
-        vendor = self._vendor
-        accept = "text/event-stream" if is_stream else "application/json"
-        key = (
-            ""
-            if secret is NO_SECRET
-            else f"{vendor.key_header}: {vendor.key_prefix}{secret.reveal()}\r\n"
-        )
-        return f"{self._fixed}{passed}{key}accept: {accept}\r\n".encode("ascii")
-
-    def _passed_lines(self, given: Iterable[tuple[str, str]]) -> str:
-        """Return the lines of passed headers, over those the vendor always wants."""
-        vendor = self._vendor
-        lines: dict[str, str] = {}
-        for name, value in given:
-            key = name.lower()
-            if key not in vendor.passed or key in self._names:
-                continue
-            if not HEADER_VALUE.fullmatch(value):
-                message = f"the header `{key}` holds characters that a header cannot hold"
-                raise UpstreamError(message, error_class="invalid_request")
-            lines[key] = f"{lines[key]}, {value}" if key in lines else value
-        return _lines({**vendor.headers, **lines}.items())
-
-
-def target_of(path: str, query: Mapping[str, str]) -> str:
-    """Return the request target: a path and the configured query."""
-    return f"{path}?{urlencode(query)}" if query else path
-
-
-def _lines(headers: Iterable[tuple[str, str]]) -> str:
-    return "".join(f"{name}: {value}\r\n" for name, value in headers)
-
 
 Jitter = Callable[[], float]
 """Gives a number between -1 and 1, another one each time."""
@@ -175,6 +104,8 @@ _MODEL: Final = "{model}"
 _ERROR_BODY_S = 5.0
 _ERROR_BODY_BYTES = 64 * 1024
 _ACCEPTED_TYPES = ("application/json", "text/event-stream", "")
+_OF_JSON: Final = ("", "embeddings", "completions")
+"""The operations that answer in JSON or events; others may bring sound, pictures or plain text."""
 
 
 def _random_spread() -> float:
@@ -209,10 +140,11 @@ class HttpProvider:
         dialects: tuple[Dialect, ...] = (),
         pool: PoolSettings = PoolSettings(),  # noqa: B008 - it is frozen
         surroundings: ProviderEnvironment = ProviderEnvironment(),  # noqa: B008 - it is frozen
+        login: OpenLogin | None = None,
     ) -> None:
         origin, path = read_base_url(configured.base_url or vendor.base_url)
-        if vendor.is_versioned:
-            path = path.removesuffix("/v1")
+        for end in vendor.trimmed:
+            path = path.removesuffix(end)
         self.name = name
         self.dialects = dialects or default_dialects(vendor, origin.host)
         unknown = [each for each in self.dialects if each not in vendor.paths]
@@ -225,14 +157,18 @@ class HttpProvider:
         self._places: dict[str, str] = {each: vendor.paths[each] for each in self.dialects}
         self._places |= {str(name): at for name, at in vendor.operations.items()}
 
-        def new_head(at: str, query: Mapping[str, str]) -> HeadTemplate:
-            target = target_of(path + at, {**configured.query, **query})
-            return HeadTemplate(vendor, origin, target, headers)
+        def new_head(name: str, at: str, query: Mapping[str, str]) -> HeadTemplate:
+            target = target_of(path + at, {**vendor.query, **configured.query, **query})
+            is_json = name in _OF_JSON or name in self.dialects
+            accept = "application/json" if is_json else "*/*"
+            return HeadTemplate(vendor, origin, target, headers, accept, login)
 
         self._new_head = new_head
         self._heads = {
-            name: new_head(at, {}) for name, at in self._places.items() if _MODEL not in at
+            name: new_head(name, at, {}) for name, at in self._places.items() if _MODEL not in at
         }
+        self._login = login
+        self._renewing: asyncio.Task[None] | None = None
         self._keys = KeyRing(_keys(configured), home, surroundings.monotonic_s)
         self._timeout_s = float(configured.timeout_s)
         self._pool = ConnectionPool(origin, pool, resolve=surroundings.resolve)
@@ -242,6 +178,11 @@ class HttpProvider:
     def open_connections(self) -> int:
         """Tell how many connections are open."""
         return self._pool.open_connections
+
+    @property
+    def can_begin(self) -> bool:
+        """Tell whether a call can be written at once: it may have to log in first."""
+        return self._login is None or self._login.is_ready
 
     def write(self, outgoing: Outgoing) -> RequestBytes:
         """Return a call as it would be sent now."""
@@ -321,6 +262,10 @@ class HttpProvider:
 
     async def close(self) -> None:
         """Close every connection."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+        if self._login is not None:
+            await self._login.close()
         await self._pool.close()
 
     def _ends_at(self, deadlines: Deadlines) -> float:
@@ -329,7 +274,9 @@ class HttpProvider:
     def _message(self, outgoing: Outgoing, key: int) -> tuple[RequestBytes, str, Secret]:
         """Return the bytes of a call, which key is in them by its id, and the key."""
         secret, used = NO_SECRET, ""
-        if self._keys.credentials:
+        if self._login is not None:
+            secret, used = self._login.secret(), self._login.id
+        elif self._keys.credentials:
             credential = self._keys.credentials[key]
             secret, used = credential.secret(), credential.id
         head = self._heads.get(outgoing.operation or outgoing.dialect) or self._head_of(outgoing)
@@ -353,7 +300,7 @@ class HttpProvider:
         # The name is the configuration's; the models of a home are few.
         at = at.replace(_MODEL, quote(outgoing.model, safe="-._~@:"))
         if at not in self._heads:
-            self._heads[at] = self._new_head(at, query)
+            self._heads[at] = self._new_head(outgoing.operation or dialect, at, query)
         return self._heads[at]
 
     async def _try(
@@ -363,7 +310,11 @@ class HttpProvider:
         ends_at: float,
         key: int,
         begun: Exchange | None = None,
+        *,
+        may_log_in_anew: bool = True,
     ) -> Exchange:
+        if self._login is not None and begun is None and not self._login.is_ready:
+            await self._renew(self._login)
         try:
             request, used, secret = self._message(outgoing, key)
         except UpstreamError as error:
@@ -375,14 +326,34 @@ class HttpProvider:
             error.credential = used
             raise
         exchange.credential = used
-        unreadable = unreadable_reason(exchange.headers)
+        unreadable = unreadable_reason(exchange.headers, outgoing.operation)
         if exchange.status >= 300 or unreadable:
             failure = await self._failure(exchange, secret, unreadable)
             failure.credential = used
+            login = self._login if failure.error_class == "auth" else None
+            if login is not None and login.drop() and may_log_in_anew:
+                # It was good before: it may have been called back, and another one may be had.
+                return await self._try(outgoing, deadlines, ends_at, key, may_log_in_anew=False)
             self._keys.note_failure(key, failure)
             raise failure
         self._keys.note_success(key)
         return exchange
+
+    async def _renew(self, login: OpenLogin) -> None:
+        """Log in, once for all calls that wait for it."""
+        if self._renewing is None:
+            self._renewing = asyncio.get_running_loop().create_task(login.renew())
+            self._renewing.add_done_callback(self._end_renewing)
+        try:
+            await asyncio.shield(self._renewing)
+        except UpstreamError as error:
+            error.credential = login.id
+            raise
+
+    def _end_renewing(self, task: asyncio.Task[None]) -> None:
+        self._renewing = None
+        if not task.cancelled():
+            task.exception()  # looked at, also where no call waits any more
 
     def _unspoken(self, outgoing: Outgoing) -> UpstreamError:
         wanted = outgoing.operation or outgoing.dialect
@@ -400,7 +371,7 @@ class HttpProvider:
         return failure_of(self.name, status, exchange.headers, secret.redact(body), now_s)
 
 
-def unreadable_reason(headers: Mapping[str, str]) -> str:
+def unreadable_reason(headers: Mapping[str, str], operation: Operation = "") -> str:
     """Say why a body that is on its way cannot be used; empty when it can."""
     if headers.get("content-type") == "application/json" and "content-encoding" not in headers:
         return ""
@@ -408,9 +379,11 @@ def unreadable_reason(headers: Mapping[str, str]) -> str:
     if encoding and encoding.lower() != "identity":
         return "packed its answer, which was not asked for"
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in _ACCEPTED_TYPES and not kind.endswith("+json"):
+    if kind in _ACCEPTED_TYPES or kind.endswith("+json"):
+        return ""
+    if operation in _OF_JSON:
         return "answered with neither JSON nor events"
-    return ""
+    return "answered with a page" if kind == "text/html" else ""
 
 
 def _keys(configured: Configured) -> tuple[ProviderKey, ...]:

@@ -13,6 +13,8 @@ from pointsman.errors import InputError
 from pointsman.providers.embedded.provider import EmbeddedProvider, EmbeddedSettings
 from pointsman.providers.http.pool import PoolSettings
 from pointsman.providers.http.provider import HttpProvider, ProviderEnvironment
+from pointsman.providers.login import OpenLogin
+from pointsman.providers.logins.tokens import entra_login
 from pointsman.providers.port import (
     Deadlines,
     Dialect,
@@ -21,7 +23,7 @@ from pointsman.providers.port import (
     Outgoing,
     UpstreamAnswer,
 )
-from pointsman.providers.vendors import VENDORS
+from pointsman.providers.vendors import vendor_of
 from pointsman.turns.registry.models import EMBEDDED_PROVIDER, ModelsFile, model_id, provider_of
 from pointsman.turns.registry.models import Provider as Configured
 
@@ -87,25 +89,30 @@ def open_providers(  # noqa: PLR0913 - the settings of all providers
                 opened[name] = own
             continue
         try:
+            is_private = pool.allow_private or configured.allow_private or name in allow_private
+            own_pool = replace(pool, allow_private=is_private)
             opened[name] = HttpProvider(
                 name,
-                VENDORS[configured.kind],
+                vendor_of(configured),
                 configured,
                 home,
                 dialects=(dialects or {}).get(name, ()) or configured.speaks,
-                pool=replace(
-                    pool,
-                    allow_private=pool.allow_private
-                    or configured.allow_private
-                    or name in allow_private,
-                ),
+                pool=own_pool,
                 surroundings=surroundings,
+                login=_open_login(name, configured, home, pool, surroundings),
             )
         except InputError as error:
             raise InputError(
                 error.message, where=f"models.yaml: providers.{name}", hint=error.hint
             ) from None
     return Providers(opened)
+
+
+def _open_login(
+    name: str, configured: Configured, home: Path, pool: PoolSettings, outside: ProviderEnvironment
+) -> OpenLogin | None:
+    login = configured.login
+    return None if login is None else entra_login(name, login, home, pool, outside)
 
 
 def _gguf(name: str, configured: Configured, models: ModelsFile, home: Path) -> ModelProvider:

@@ -21,7 +21,7 @@ from pointsman.kernel.document import escape
 from pointsman.providers.credentials import Credential, Secret
 from pointsman.sessions.tools.failure import CallFailed
 from pointsman.storage.policies.tool_settings import McpServer
-from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.login import SecretRef
 from pointsman.version import VERSION
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from pointsman.errors import InputError, IntegrityFailure, MissingSnapshot, ReplayError
 from pointsman.kernel.canonical import ContentId, Form
 from pointsman.kernel.instant import Instant
+from pointsman.kernel.rotation import covering
 from pointsman.kernel.signing import VerifyKey
 from pointsman.kernel.snapshot import SNAPSHOT, SnapshotForm, read_snapshot
 from pointsman.placement import policy as placement
@@ -238,14 +239,19 @@ def announcement(name: ContentId, publication: Publication) -> Announcement:
 def load_snapshot(
     reader: LedgerReader, form: SnapshotForm[T], name: str, ledger: str, keys: Sequence[VerifyKey]
 ) -> T:
-    """Load a snapshot by its id; a forged row under the same id does not hide the true one."""
+    """Load a snapshot by its id; a forged row under the same id does not hide the true one.
+
+    A key that was replaced signs none that was stored later.
+    """
+    names = {number: name for name, number in reader.chains().items()}
     last: Exception = MissingSnapshot(f"the snapshot `{name}` is not stored")
     for stored in reader.with_id(name):
         if stored.entry.kind != SNAPSHOT:
             continue
         try:
             body = reader.attachment(stored, name)
-            return form.load(read_snapshot(stored.entry, body), ledger, keys)
+            current = covering(keys, names.get(stored.chain, ""), stored.entry.seq)
+            return form.load(read_snapshot(stored.entry, body), ledger, current)
         except (ReplayError, ValueError) as error:
             last = error
     raise last

@@ -12,7 +12,8 @@ from msgspec import Struct
 from pointsman.errors import DocumentError
 from pointsman.kernel.codes import Code
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.turns.registry.models import ModelsFile, Provider, SecretRef
+from pointsman.turns.registry.login import SecretRef
+from pointsman.turns.registry.models import ModelsFile, Provider
 
 ADMIN_TOKEN: Final = "POINTSMAN_ADMIN_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -38,14 +39,13 @@ def is_resolved(provider: Provider | None, home: Path) -> bool:
 def missing_secrets(provider: Provider, home: Path) -> list[str]:
     """Name the secrets of a provider that cannot be found, as they are referenced."""
     keys = provider.api_key
+    if provider.login is not None:
+        # All of its parts are needed.
+        return [key.label for _, key in provider.login.secrets() if not _is_found(key, home)]
     if keys == ():
         return ["api_key: the list is empty"]
     listed = keys if isinstance(keys, tuple) else (keys,)
-    missing = [
-        f"env {key.env}" if key.env else f"file {key.file}"
-        for key in listed
-        if key is not None and not _is_found(key, home)
-    ]
+    missing = [key.label for key in listed if key is not None and not _is_found(key, home)]
     # Of several keys one is enough: a call passes over those that are not there.
     return missing if len(missing) == len(listed) else []
 
@@ -122,7 +122,6 @@ def _references(models: ModelsFile) -> Iterator[SecretRef]:
 
 
 def _keys_of(provider: Provider) -> tuple[SecretRef, ...]:
-    keys = provider.api_key
-    if keys is None:
-        return ()
-    return keys if isinstance(keys, tuple) else (keys,)
+    keys = provider.api_key or ()
+    own = () if provider.login is None else (key for _, key in provider.login.secrets())
+    return (*(keys if isinstance(keys, tuple) else (keys,)), *own)

@@ -26,7 +26,7 @@ from pointsman.storage.policies.action_written import (
 )
 from pointsman.storage.policies.cron import read_cron
 from pointsman.storage.policies.workflow_file import possible_targets
-from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.login import SecretRef
 
 SensorType = Literal[
     "file_change", "git_commit", "schedule", "webhook", "asset_materialized", "manual"

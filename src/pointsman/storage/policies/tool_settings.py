@@ -12,7 +12,7 @@ from pointsman.errors import Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path, escape
 from pointsman.kernel.nearest import nearest
-from pointsman.turns.registry.models import SecretRef
+from pointsman.turns.registry.login import SecretRef
 
 Permission = Literal["allow", "ask", "deny"]
 

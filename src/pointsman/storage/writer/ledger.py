@@ -31,7 +31,7 @@ from pointsman.kernel.checkpoint import (
 from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_after, next_entry
 from pointsman.kernel.merkle import Frontier, append_leaves
 from pointsman.kernel.signing import SigningKey, VerifyKey, is_stamped, signed_size, stamp
-from pointsman.kernel.verification import FaultCode, Pass
+from pointsman.kernel.verification import ChainReport, FaultCode, Pass
 from pointsman.storage.writer.chain_rows import Fence, LedgerPlace
 from pointsman.storage.writer.group import MOST, CommitPolicy, GroupCommit, Waiter
 
@@ -81,6 +81,7 @@ class LedgerWriter:
         opening: Draft,
         *,
         older_keys: Sequence[VerifyKey] = (),
+        rotations: Sequence[Draft] = (),
         policy: CommitPolicy | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -111,12 +112,20 @@ class LedgerWriter:
         )
         if self._head.size == 0:
             self._begin(opening)
+        for draft in rotations[self._last_signer :]:
+            # From here on another key signs than before: the chain says so itself.
+            self._begin(draft)
 
     @property
     def health(self) -> Health:
         """Tell whether entries are taken now."""
         cause = self._cause or self._group.closed_reason
         return Health(not cause, cause)
+
+    @property
+    def size(self) -> int:
+        """How many durable entries the chain has."""
+        return self._head.size
 
     @property
     def received_count(self) -> int:
@@ -248,6 +257,7 @@ class LedgerWriter:
                 where=f"{self.chain.name}/{report.signed}",
                 hint="run `pointsman verify` to see every chain",
             )
+        self._last_signer = self._find_signer(report)
         if signed_size(self._stamp) > report.signed:
             raise LedgerBroken(
                 "checkpoints that were signed are gone",
@@ -258,6 +268,15 @@ class LedgerWriter:
             covered = [entry.hash for entry in entries[: report.signed - first]]
             self._rows.checkpoints.keep_leaves(covered, before=first)
         return check.head, check.frontier, check.pending
+
+    def _find_signer(self, report: ChainReport) -> int:
+        """Return the place of the key that signed where the chain ends; the newest for none."""
+        for place, key in enumerate(self._keys):
+            if report.entries and is_stamped(
+                self.chain, report.entries, report.head, self._stamp, [key]
+            ):
+                return place
+        return len(self._keys) - 1
 
     def _chain_group(self, items: Sequence[Draft | Making]) -> _Group:
         """Put a group at the end of the chain, behind one that is still written; writes nothing."""

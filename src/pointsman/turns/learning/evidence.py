@@ -12,7 +12,7 @@ from decimal import Context, Decimal
 from math import isqrt
 from typing import Annotated, Final
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import ONE, SCALE, ZERO, Billionths, MicroUsd, divide
@@ -75,7 +75,8 @@ class Evidence(Struct, frozen=True, forbid_unknown_fields=True):
     """What a turn's decision may know about similar turns: sums by model, and the nearest rows.
 
     `success_per_usd` is how much success a dollar must buy, found out by `calibration_id` for the
-    target of the policy; None without a target.
+    target of the policy; None without a target. The models that a calibration chooses among are
+    its `frontier`, and `optimism` is by how much it found their success overestimated.
     """
 
     models: tuple[ModelEvidence, ...]
@@ -83,6 +84,8 @@ class Evidence(Struct, frozen=True, forbid_unknown_fields=True):
     nearest: tuple[PatternRow, ...]
     calibration_id: str | None = None
     success_per_usd: Annotated[int, Meta(ge=-MAX_INT, le=MAX_INT)] | None = None
+    frontier: tuple[str, ...] | UnsetType = UNSET
+    optimism: Share | UnsetType = UNSET
 
 
 class Estimate(Struct, frozen=True, gc=False):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import ONE, ZERO, Billionths, billionths_text
@@ -44,23 +45,35 @@ def weigh(evidence: Evidence, settings: PatternSettings) -> Weighed:
     per_usd = evidence.success_per_usd
     if per_usd is None:
         per_usd = success_per_usd(settings.cost_weight, evidence.models) if evidence.models else 0
-    options = rank_models(map(estimate, evidence.models), per_usd)
-    confidence = _confidence(options)
+    options = _rank(evidence, per_usd)
+    # A model that another beats in cost and success is no rival.
+    rivals = [pair for pair in options if _is_rival(pair, evidence)] or options
+    confidence = _confidence(rivals)
     refusal = _refusal(options, confidence, settings)
     return Weighed(
         model=None if refusal else options[0][1].model,
         confidence=confidence,
         sample_size=options[0][1].rows if options else 0,
-        options=tuple(_option(score, found) for score, found in options),
+        options=_options(options, evidence.optimism),
         neighbours=tuple(
             Neighbour(row.fingerprint_id, row.model, row.similarity, row.success, row.sample_size)
             for row in evidence.nearest
         ),
-        flip_margin=_clamp(options[0][0] - options[1][0]) if len(options) > 1 else None,
-        reason=refusal or _praise(options, confidence),
+        flip_margin=_clamp(rivals[0][0] - rivals[1][0]) if len(rivals) > 1 else None,
+        reason=refusal or _praise(options, confidence, evidence),
         success_per_usd=per_usd,
         calibration_id=evidence.calibration_id,
     )
+
+
+def _rank(evidence: Evidence, per_usd: int) -> list[Scored]:
+    """Put the models in order; those that another beats in cost and success come last."""
+    ranked = rank_models(map(estimate, evidence.models), per_usd)
+    return sorted(ranked, key=lambda pair: not _is_rival(pair, evidence))
+
+
+def _is_rival(scored: Scored, evidence: Evidence) -> bool:
+    return evidence.frontier is UNSET or scored[1].model in evidence.frontier
 
 
 def _confidence(options: Sequence[Scored]) -> Billionths:
@@ -85,9 +98,18 @@ def _refusal(options: Sequence[Scored], confidence: Billionths, settings: Patter
     return ""
 
 
-def _praise(options: Sequence[Scored], confidence: Billionths) -> str:
+def _praise(options: Sequence[Scored], confidence: Billionths, evidence: Evidence) -> str:
     told = [_estimate_text(found) for _, found in options[:2]]
-    return f"{' over '.join(told)}, confidence {_percent(confidence)}"
+    praise = f"{' over '.join(told)}, confidence {_percent(confidence)}"
+    if evidence.optimism is UNSET:
+        return praise
+    expected = _success_without_luck(options[0][1], evidence.optimism)
+    return f"{praise}; {_percent(expected)} where such choices were judged"
+
+
+def _success_without_luck(found: Estimate, optimism: int) -> Billionths:
+    """Return the success of a chosen model without the luck of having been chosen."""
+    return Billionths(max(0, found.success - optimism))
 
 
 def _estimate_text(found: Estimate) -> str:
@@ -98,6 +120,17 @@ def _estimate_text(found: Estimate) -> str:
 
 def _percent(share: int) -> str:
     return f"{(share + 5_000_000) // 10_000_000} %"
+
+
+def _options(
+    options: Sequence[Scored], optimism: Billionths | UnsetType
+) -> tuple[ModelOption, ...]:
+    shown = [_option(score, found) for score, found in options]
+    if shown and optimism is not UNSET:
+        shown[0] = replace(
+            shown[0], expected_success=_success_without_luck(options[0][1], optimism)
+        )
+    return tuple(shown)
 
 
 def _option(score: int, found: Estimate) -> ModelOption:

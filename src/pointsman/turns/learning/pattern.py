@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -29,8 +29,13 @@ from pointsman.kernel.number import (
     ratio,
 )
 from pointsman.turns.learning.pattern_row import Count, PatternRow, Price, Share, nearest_first
+from pointsman.turns.registry.models import model_id
 
 DEFAULT_COST_WEIGHT = Decimal("0.05")
+
+
+BEST: Final = "best"
+"""In place of a model's name: the one with the most success, of equals the cheapest."""
 
 
 class GivenTarget(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +43,9 @@ class GivenTarget(Struct, frozen=True, forbid_unknown_fields=True):
 
     strong_share: Fraction | None = None
     spend_usd_per_1k: Usd | None = None
+    quality_of: str | None = None
+    share_of: str | None = None
+    most: Fraction | None = None
 
 
 class GivenPattern(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,7 +85,14 @@ def _target(given: GivenPattern) -> Target:
     return Target(
         None if share is None else billionths(f"{share:f}"),
         None if spend is None else microusd(f"{spend:f}"),
+        UNSET if target.quality_of is None else _target_model(target.quality_of),
+        UNSET if target.share_of is None else _target_model(target.share_of),
+        UNSET if target.most is None else billionths(f"{target.most:f}"),
     )
+
+
+def _target_model(name: str) -> str:
+    return name if name == BEST else model_id(name)
 
 
 def pattern_problems(given: GivenPattern, document: Document, at: Path) -> Iterable[Problem]:
@@ -86,8 +101,12 @@ def pattern_problems(given: GivenPattern, document: Document, at: Path) -> Itera
     if target is None:
         return
     place = (*at, "target")
-    if (target.strong_share is None) == (target.spend_usd_per_1k is None):
-        message = "a target is either `strong_share` or `spend_usd_per_1k`"
+    wishes = (target.strong_share, target.spend_usd_per_1k, target.quality_of, target.share_of)
+    if sum(each is not None for each in wishes) != 1:
+        message = "a target is one of `strong_share`, `spend_usd_per_1k`, `quality_of`, `share_of`"
+        yield document.problem(place, Code.INVALID_VALUE, message)
+    if (target.share_of is None) != (target.most is None):
+        message = "`share_of: MODEL` and `most: SHARE` stand together"
         yield document.problem(place, Code.INVALID_VALUE, message)
     if given.method != "evidence":
         hint = "write `method: evidence`, or `cost_weight` in place of the target"
@@ -99,10 +118,13 @@ Mode = Literal["apply", "observe", "off"]
 
 
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the choice between cheap and dear models should come to: one of the two is given."""
+    """What the choice between cheap and dear models should come to: one wish is given."""
 
     strong_share: Share | None = None
     spend_microusd_per_1k: Price | None = None
+    quality_of: str | UnsetType = UNSET
+    share_of: str | UnsetType = UNSET
+    most: Share | UnsetType = UNSET
 
 
 class PatternSettings(Struct, frozen=True, forbid_unknown_fields=True):

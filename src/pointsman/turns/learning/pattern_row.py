@@ -35,6 +35,7 @@ class ModelOption(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
     Only the method `evidence` sets the fields behind the sample size: the success and the cost it
     expects, how many rows are behind that (in thousandths), and how far off it may well be.
+    `expected_success` is that of the first choice, corrected for having been chosen among many.
     """
 
     model: str
@@ -44,6 +45,7 @@ class ModelOption(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     cost_microusd: MicroUsd | UnsetType = UNSET
     effective_rows: int | UnsetType = UNSET
     standard_error: Billionths | UnsetType = UNSET
+    expected_success: Billionths | UnsetType = UNSET
 
 
 class Neighbour(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

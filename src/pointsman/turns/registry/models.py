@@ -20,8 +20,14 @@ from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.registry.catalogue import NOTHING_KNOWN, Capabilities, merge_capabilities
+from pointsman.turns.registry.login import ProviderKey, ProviderLogin, SecretRef, login_problem
 from pointsman.turns.registry.prices import Price, highest_cost, output_bound
-from pointsman.turns.registry.services import SPOKEN, Kind, WireFormat
+from pointsman.turns.registry.services import (
+    SERVICE_BY_NAME,
+    SPOKEN,
+    Kind,
+    WireFormat,
+)
 from pointsman.turns.registry.upstream import read_base_url, read_headers
 
 EMBEDDED_MODEL = "embedded:smollm2-135m"
@@ -39,25 +45,13 @@ _MODEL_ID = re.compile(r"([a-z0-9][a-z0-9_.-]{0,62})[:/](\S{1,127})", re.ASCII)
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,126}", re.ASCII)
 
 
-class SecretRef(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a secret is found; never the secret itself."""
-
-    env: str = ""
-    file: str = ""
-
-
-class ProviderKey(SecretRef, frozen=True, forbid_unknown_fields=True):
-    """Where one of a provider's keys is found, and its share of the sessions beside the others."""
-
-    weight: Annotated[int, Meta(ge=1, le=1000)] = 1
-
-
 class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     """One upstream as `models.yaml` names it.
 
     `path` is the GGUF file of an embedded one. `speaks` names wire formats beyond those of its
     kind; `allow_private` lets its host name lead into a private network. It is asked what a
     streamed chat answer used, also where its caller does not ask, unless `stream_usage: as_asked`.
+    `api_version` is Azure's. `login` stands in place of `api_key`.
     """
 
     kind: Kind
@@ -67,6 +61,8 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     allow_private: bool = False
     stream_usage: Literal["as_asked", "ask"] = "ask"
     api_key: ProviderKey | tuple[ProviderKey, ...] | None = None
+    login: ProviderLogin | None = None
+    api_version: Annotated[str, Meta(pattern="^[A-Za-z0-9.-]{0,40}$")] = ""
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
     timeout_s: AtLeastOne = 600
@@ -214,9 +210,14 @@ def names_in_tables(name: str, models: ModelsFile) -> tuple[str, ...]:
     A provider by another name that is called at its kind's own address is that vendor.
     """
     provider = models.providers.get(provider_of(name))
-    if provider is None or provider.base_url:
+    # Where a kind has no address of its own, each customer's is the vendor's.
+    if provider is None or (provider.base_url and _has_own_address(provider)):
         return (name,)
     return tuple(dict.fromkeys((name, f"{provider.kind}:{name.partition(':')[2]}")))
+
+
+def _has_own_address(provider: Provider) -> bool:
+    return provider.kind == "embedded" or bool(SERVICE_BY_NAME[provider.kind].base_url)
 
 
 def _complete(
@@ -311,6 +312,9 @@ def _upstream_problems(models: ModelsFile, document: Document) -> Iterable[Probl
                 read(provider)
             except InputError as error:
                 yield document.problem((*at, key), Code.INVALID_VALUE, error.message, error.hint)
+        if not (provider.base_url or _has_own_address(provider)):
+            message = f"a provider of kind `{provider.kind}` needs its `base_url`"
+            yield document.problem(at, Code.MISSING_KEY, message)
         for index, dialect in enumerate(provider.speaks):
             if dialect not in SPOKEN[provider.kind]:
                 message = f"a provider of kind `{provider.kind}` cannot speak `{dialect}`"
@@ -358,10 +362,17 @@ def _secret_problems(models: ModelsFile, document: Document) -> Iterable[Problem
     for name, provider in models.providers.items():
         at: Path = ("providers", name, "api_key")
         given = provider.api_key
+        if message := login_problem(provider.kind, provider.login, has_key=given is not None):
+            yield document.problem(("providers", name, "login"), Code.INVALID_VALUE, message)
+        if provider.api_version and provider.kind != "azure":
+            message = "only an `azure` provider has an `api_version`"
+            yield document.problem((*at[:2], "api_version"), Code.INVALID_VALUE, message)
         listed = given if isinstance(given, tuple) else ()
         keys: list[tuple[Path, SecretRef]] = [((*at, i), key) for i, key in enumerate(listed)]
         if isinstance(given, SecretRef):
             keys.append((at, given))
+        if provider.login is not None:
+            keys += [((*at[:2], "login", at_), key) for at_, key in provider.login.secrets()]
         for path, key in keys:
             if bool(key.env) == bool(key.file):
                 message = "a secret is named by either `env` or `file`"

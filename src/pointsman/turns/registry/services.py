@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 Kind = Literal[
     "openai", "anthropic", "ollama", "embedded", "gemini", "mistral", "groq", "deepseek", "xai",
     "together", "fireworks", "cerebras", "openrouter", "perplexity", "vllm", "sglang", "llamacpp",
-    "lmstudio",
+    "lmstudio", "azure",
 ]  # fmt: skip
 """What `kind:` of a provider may be: a service of the table below, or `embedded`."""
 
-Wire = Literal["openai", "anthropic", "gemini"]
+Wire = Literal["openai", "anthropic", "gemini", "azure"]
 WireFormat = Literal["chat", "responses", "messages", "gemini"]
 
 
@@ -103,6 +103,15 @@ SERVICES: Final = (
         small_names=("gemini-*flash*",),
         speaks=("gemini",),
         note="its own `generateContent`; key header `x-goog-api-key`; no embeddings",
+    ),
+    ModelService(
+        "azure",
+        "Azure OpenAI",
+        "",
+        ("AZURE_OPENAI_API_KEY",),
+        wire="azure",
+        speaks=_CHAT_AND_RESPONSES,
+        note="key header `api-key`, or a token of [Entra](../guide/clouds.md#azure-openai)",
     ),
     ModelService(
         "mistral",

@@ -18,15 +18,19 @@ from pointsman.kernel.document import Document, Path
 from pointsman.kernel.literal import ClockTime, Count, Usd
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.regex import refusal
-from pointsman.turns.facts import TurnFacts, minutes
+from pointsman.turns.facts import CallerFacts, TurnFacts, minutes
 from pointsman.turns.rules.text_patterns import TextPatterns, literal_pattern
 
 
 class Patterns(Struct, frozen=True):
-    """The patterns of a policy: those for messages and those for workspace paths."""
+    """The patterns of a policy: those for messages and those for workspace paths.
+
+    `tenant_budgets` names the budgets that each tenant has of its own.
+    """
 
     message: TextPatterns
     path: TextPatterns
+    tenant_budgets: frozenset[str] = frozenset()
 
 
 class FactsView:
@@ -58,6 +62,16 @@ class FactsView:
             self._path_hits = frozenset() if path is None else self._patterns.path.hits(path)
         return self._path_hits
 
+    @property
+    def caller(self) -> CallerFacts:
+        """The sender of the turn."""
+        return _require(self.facts.caller, "a rule asks who calls")
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools the turn defines."""
+        return _require(self.facts.tool_names, "a rule asks for the names of tools")
+
 
 T = TypeVar("T")
 Words = str | tuple[str, ...]
@@ -80,6 +94,11 @@ class When(Struct, frozen=True, forbid_unknown_fields=True):
     workspace_path_matches: str | UnsetType = UNSET
     time_of_day_between: tuple[ClockTime, ClockTime] | UnsetType = UNSET
     cost_today_exceeds_usd: Usd | UnsetType = UNSET
+    team_budget_remaining_lt: Usd | UnsetType = UNSET
+    key_is: Words | UnsetType = UNSET
+    tenant_is: Words | UnsetType = UNSET
+    agent_is: Words | UnsetType = UNSET
+    tool_names_include: Words | UnsetType = UNSET
     any_of: tuple[When, ...] | UnsetType = UNSET
     all_of: tuple[When, ...] | UnsetType = UNSET
     not_: When | UnsetType = field(default=UNSET, name="not")
@@ -93,7 +112,10 @@ class TimeWindow(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Condition(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a rule asks, exactly, as policies record it."""
+    """What a rule asks, exactly, as policies record it.
+
+    The fields with `UNSET` are younger than the first policies, which keep their bytes.
+    """
 
     message_matches: str | None = None
     message_contains_any: tuple[str, ...] | None = None
@@ -109,7 +131,15 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
     any_of: tuple[Condition, ...] | None = None
     all_of: tuple[Condition, ...] | None = None
     not_: Condition | None = field(default=None, name="not")
+    team_budget_remaining_lt_microusd: MicroUsd | UnsetType = UNSET
+    key_is: tuple[str, ...] | UnsetType = UNSET
+    tenant_is: tuple[str, ...] | UnsetType = UNSET
+    agent_is: tuple[str, ...] | UnsetType = UNSET
+    tool_names_include: tuple[str, ...] | UnsetType = UNSET
 
+
+TREES = ("any_of", "all_of", "not_")
+"""The fields of a condition that hold conditions."""
 
 Test = Callable[[FactsView], bool]
 
@@ -119,6 +149,7 @@ def condition(when: When) -> Condition:
     window, cost = _or_none(when.time_of_day_between), _or_none(when.cost_today_exceeds_usd)
     extensions = _words(when.file_extensions_in_context)
     any_of, all_of, inner = _or_none(when.any_of), _or_none(when.all_of), _or_none(when.not_)
+    team, agents = when.team_budget_remaining_lt, _set_words(when.agent_is)
     return Condition(
         message_matches=_or_none(when.message_matches),
         message_contains_any=_words(when.message_contains_any),
@@ -134,14 +165,26 @@ def condition(when: When) -> Condition:
         any_of=None if any_of is None else tuple(map(condition, any_of)),
         all_of=None if all_of is None else tuple(map(condition, all_of)),
         not_=None if inner is None else condition(inner),
+        team_budget_remaining_lt_microusd=UNSET if team is UNSET else microusd(f"{team:f}"),
+        key_is=_set_words(when.key_is),
+        tenant_is=_set_words(when.tenant_is),
+        agent_is=UNSET if agents is UNSET else tuple(map(ascii_lower, agents)),
+        tool_names_include=_set_words(when.tool_names_include),
     )
 
 
-def reads_text(asked: Condition) -> bool:
-    """Tell whether a condition looks at the message's text."""
+def set_fields(asked: Condition) -> Iterator[str]:
+    """Yield the fields that a condition has, those that hold conditions included."""
+    for name in asked.__struct_fields__:
+        value = getattr(asked, name)
+        if value is not None and value is not UNSET:
+            yield name
+
+
+def predicates(asked: Condition) -> frozenset[str]:
+    """Return the fields that a condition or one inside of it has."""
     inner = (*(asked.any_of or ()), *(asked.all_of or ()), *((asked.not_,) if asked.not_ else ()))
-    own = asked.message_matches is not None or asked.message_contains_any is not None
-    return own or any(map(reads_text, inner))
+    return frozenset(set_fields(asked)).union(*map(predicates, inner))
 
 
 def message_patterns(asked: Condition) -> Iterator[str]:
@@ -156,7 +199,8 @@ def message_patterns(asked: Condition) -> Iterator[str]:
 
 def ready(asked: Condition, use: str, patterns: Patterns) -> Test:
     """Return a condition as a function; `use` is the model whose token estimate counts."""
-    tests = [*_text_tests(asked, patterns), *_fact_tests(asked, use), *_trees(asked, use, patterns)]
+    facts = _fact_tests(asked, use, patterns.tenant_budgets)
+    tests = [*_text_tests(asked, patterns), *facts, *_trees(asked, use, patterns)]
     return _every(tests)
 
 
@@ -195,7 +239,7 @@ def problems(when: When, document: Document, path: Path) -> Iterable[Problem]:
 def _list_problems(when: When, document: Document, path: Path) -> Iterable[Problem]:
     for name in (
         "any_of", "all_of", "message_contains_any", "skills_matching_message_includes",
-        "file_extensions_in_context",
+        "file_extensions_in_context", "key_is", "tenant_is", "agent_is", "tool_names_include",
     ):  # fmt: skip
         value = getattr(when, name)
         members = (value,) if isinstance(value, str) else value
@@ -210,6 +254,17 @@ def _or_none(value: T | UnsetType) -> T | None:
 
 def _words(value: Words | UnsetType) -> tuple[str, ...] | None:
     return (value,) if isinstance(value, str) else _or_none(value)
+
+
+def _set_words(value: Words | UnsetType) -> tuple[str, ...] | UnsetType:
+    return (value,) if isinstance(value, str) else value
+
+
+def _require(fact: T | UnsetType, why: str) -> T:
+    """Return a fact that is gathered only where a rule asks for it."""
+    if isinstance(fact, UnsetType):
+        raise MissingSnapshot(f"{why}, and that was not recorded")
+    return fact
 
 
 def _text_tests(asked: Condition, patterns: Patterns) -> Iterable[Test]:
@@ -229,14 +284,17 @@ def _path_matches(number: int) -> Test:
     return lambda look: number in look.path_hits
 
 
-def _fact_tests(asked: Condition, use: str) -> Iterable[Test]:
+def _fact_tests(asked: Condition, use: str, budgets: frozenset[str]) -> Iterable[Test]:
     yield from _token_tests(asked, use)
     yield from _flag_tests(asked)
     yield from _list_tests(asked)
+    yield from _caller_tests(asked)
     if asked.time_of_day_between is not None:
         yield _time_test(asked.time_of_day_between)
     if asked.cost_today_exceeds_microusd is not None:
         yield _cost_test(asked.cost_today_exceeds_microusd)
+    if asked.team_budget_remaining_lt_microusd is not UNSET:
+        yield _team_test(asked.team_budget_remaining_lt_microusd, budgets)
 
 
 def _token_tests(asked: Condition, use: str) -> Iterable[Test]:
@@ -263,6 +321,19 @@ def _list_tests(asked: Condition) -> Iterable[Test]:
     if extensions is not None:
         endings = frozenset(extensions)
         yield lambda look: not endings.isdisjoint(look.facts.file_extensions_in_context)
+    if asked.tool_names_include is not UNSET:
+        tools = frozenset(asked.tool_names_include)
+        yield lambda look: not tools.isdisjoint(look.tool_names)
+
+
+def _caller_tests(asked: Condition) -> Iterable[Test]:
+    keys, tenants, agents = asked.key_is, asked.tenant_is, asked.agent_is
+    if keys is not UNSET:
+        yield lambda look: look.caller.key_id in keys or look.caller.key_name in keys
+    if tenants is not UNSET:
+        yield lambda look: look.caller.tenant in tenants
+    if agents is not UNSET:
+        yield lambda look: look.caller.agent in agents
 
 
 def _time_test(window: TimeWindow) -> Test:
@@ -275,6 +346,12 @@ def _time_test(window: TimeWindow) -> Test:
 
 def _cost_test(limit: MicroUsd) -> Test:
     return lambda look: look.facts.cost_today_microusd > limit
+
+
+def _team_test(limit: MicroUsd, budgets: frozenset[str]) -> Test:
+    return lambda look: any(
+        each.left_microusd < limit for each in look.facts.budgets if each.name in budgets
+    )
 
 
 def _trees(asked: Condition, use: str, patterns: Patterns) -> Iterable[Test]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from pointsman.kernel.columns import ascii_lower
-from pointsman.turns.rules.condition import Condition, TimeWindow
+from pointsman.turns.rules.condition import TREES, Condition, TimeWindow, set_fields
 
 Parts = frozenset[Condition]
 """A condition as parts that must all hold; each part has one field. No parts: it always holds."""
@@ -16,7 +16,8 @@ ALWAYS = ""
 _FLEXIBLE = (
     "estimated_input_tokens_gt", "estimated_input_tokens_lt", "cost_today_exceeds_microusd",
     "message_contains_any", "skills_matching_message_includes", "file_extensions_in_context",
-    "time_of_day_between",
+    "time_of_day_between", "team_budget_remaining_lt_microusd", "key_is", "tenant_is", "agent_is",
+    "tool_names_include",
 )  # fmt: skip
 """Fields that another value of the same field can imply."""
 
@@ -24,9 +25,9 @@ _FLEXIBLE = (
 def parts(asked: Condition) -> Parts:
     """Return a condition without nested `all_of`, single `any_of`, and parts that always hold."""
     found: set[Condition] = set()
-    for name in asked.__struct_fields__:
+    for name in set_fields(asked):
         value = getattr(asked, name)
-        if value is None or name in {"all_of", "any_of", "not_"}:
+        if name in TREES:
             continue
         if isinstance(value, tuple):
             value = tuple(sorted(set(_fold(name, value))))
@@ -81,6 +82,7 @@ def is_contradictory(asked: Parts) -> bool:
         _no_tokens(asked)
         or any(flag in asked and other in asked for flag, other in _OPPOSITES)
         or not _minutes(asked)
+        or any(_is_disjoint(asked, name) for name in ("tenant_is", "agent_is"))
         or any(each.not_ is not None and implies(asked, _split_parts(each.not_)) for each in asked)
         or any(each.any_of and all(is_contradictory(_split_parts(m)) for m in each.any_of)
                for each in asked)
@@ -98,6 +100,12 @@ def _no_tokens(asked: Parts) -> bool:
     below = [p.estimated_input_tokens_lt for p in asked if p.estimated_input_tokens_lt is not None]
     # Counts are whole: between 5 and 6 there is none.
     return bool(below) and min(below) <= max([-1, *above]) + 1
+
+
+def _is_disjoint(asked: Parts, name: str) -> bool:
+    """Tell whether lists for a fact with one value share none."""
+    lists = [frozenset(getattr(part, name) or ()) for part in asked if kind_of(part) == name]
+    return bool(lists) and not frozenset.intersection(*lists)
 
 
 def _minutes(asked: Iterable[Condition]) -> int:
@@ -135,12 +143,12 @@ def _is_implied(given: Condition, wanted: Condition) -> bool:
     own, other = getattr(given, name), getattr(wanted, name)
     if isinstance(own, tuple):
         return set(own) <= set(other)
-    return bool(own <= other if name.endswith("_lt") else own >= other)
+    return bool(own <= other if "_lt" in name else own >= other)
 
 
 def kind_of(part: Condition) -> str:
     """Return the name of the one field of a part."""
-    return next(name for name in part.__struct_fields__ if getattr(part, name) is not None)
+    return next(set_fields(part))
 
 
 def own_key(asked: Parts) -> Condition | str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.kernel.codes import Meaning
 from pointsman.kernel.document import quote
@@ -17,7 +17,7 @@ from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.policy import RoutingRule, TurnPolicy
 from pointsman.turns.registry.models import TIERS, Model
-from pointsman.turns.rules.condition import Condition, TimeWindow
+from pointsman.turns.rules.condition import TREES, Condition, TimeWindow, predicates, set_fields
 from pointsman.turns.rules.implication import (
     Parts,
     implies,
@@ -128,6 +128,11 @@ def _rule_findings(
         if own.is_never:
             message = f"`{rule.name}` asks for what cannot all be true: it never matches"
             yield Finding(Concern.CONTRADICTION, message, scoped.workspace, rule.name)
+        elif _asks_no_budget(ready.policy, rule.when):
+            message = (
+                f"`{rule.name}` asks for the budget of a tenant, and no budget has `each: tenant`"
+            )
+            yield Finding(Concern.CONTRADICTION, message, scoped.workspace, rule.name)
         else:
             yield from _unfit(ready.models[rule.use], rule, own.parts, scoped.workspace)
         yield from _ascii_only(rule, scoped.workspace)
@@ -137,6 +142,11 @@ def _rule_findings(
             yield _second_choice(rules[later], rules[earlier], scoped.workspace)
         else:
             yield _covering(rules[later], rules[earlier], scoped.workspace, is_always=is_always)
+
+
+def _asks_no_budget(policy: TurnPolicy, asked: Condition) -> bool:
+    has_any = any(each.each == "tenant" for each in policy.budgets)
+    return not has_any and "team_budget_remaining_lt_microusd" in predicates(asked)
 
 
 def _second_choice(rule: RoutingRule, by: RoutingRule, workspace: str | None) -> Finding:
@@ -359,18 +369,25 @@ def condition_text(asked: Condition) -> str:
     """Write a condition in one line, in the words of `routing.yaml`."""
     said = [
         f"{name} {_value_text(getattr(asked, name))}"
-        for name in asked.__struct_fields__
-        if name not in {"all_of", "any_of", "not_", "cost_today_exceeds_microusd"}
-        and getattr(asked, name) is not None
+        for name in set_fields(asked)
+        if name not in TREES and name not in _MONEY
     ]
-    if asked.cost_today_exceeds_microusd is not None:
-        said.append(f"cost_today_exceeds_usd {microusd_text(asked.cost_today_exceeds_microusd)}")
+    for name, written in _MONEY.items():
+        amount = getattr(asked, name)
+        if amount is not None and amount is not UNSET:
+            said.append(f"{written} {microusd_text(amount)}")
     said += [condition_text(each) for each in asked.all_of or ()]
     if asked.any_of is not None:
         said.append(f"({' or '.join(condition_text(each) for each in asked.any_of)})")
     if asked.not_ is not None:
         said.append(f"not ({condition_text(asked.not_)})")
     return " and ".join(said) or "always"
+
+
+_MONEY = {
+    "cost_today_exceeds_microusd": "cost_today_exceeds_usd",
+    "team_budget_remaining_lt_microusd": "team_budget_remaining_lt",
+}
 
 
 def _value_text(value: str | int | bool | tuple[str, ...] | TimeWindow) -> str:  # noqa: FBT001 - it is the value

@@ -14,8 +14,10 @@ from pointsman.gateway.serving.route import (
     Parameter,
     Route,
     declare,
+    instant,
 )
 
+_UNTIL: Final = instant("until", "only before this instant (RFC 3339)")
 _ROOM: Final = Parameter(
     "kind",
     "only decisions of this room",
@@ -84,6 +86,7 @@ ROUTES: Final = (
             "download the ledger as a signed bundle for another machine",
             handler="export_ledger",
             media=LINES,
+            parameters=(SINCE, _UNTIL),
         ),
     ),
     *declare(

@@ -83,14 +83,15 @@ class RecordApi:
             return AnswerWriter(lambda _receive, send: stream_progress(send, run))
         return await in_thread(lambda: run(None))
 
-    async def export_ledger(self, _request: ApiRequest) -> object:
-        """Send the ledger as a bundle that another machine can verify."""
-        return AnswerWriter(lambda _receive, send: self._stream_bundle(send))
+    async def export_ledger(self, request: ApiRequest) -> object:
+        """Send the ledger, or a period of it, as a bundle that another machine can verify."""
+        period = (request.instant("since", EPOCH), request.instant("until", LATEST))
+        return AnswerWriter(lambda _receive, send: self._stream_bundle(send, period))
 
-    async def _stream_bundle(self, send: Send) -> None:
+    async def _stream_bundle(self, send: Send, period: tuple[Instant, Instant]) -> None:
         with tempfile.TemporaryDirectory(prefix="pointsman-export-") as folder:
             target = Path(folder) / BUNDLE
-            summary = await in_thread(lambda: _write_bundle(self._parts.pointsman, target))
+            summary = await in_thread(lambda: _write_bundle(self._parts.pointsman, target, period))
             with target.open("rb") as file:
                 await _stream_file(send, file, summary, target.stat().st_size)
 
@@ -103,7 +104,7 @@ class RecordApi:
     async def verify(self, _request: ApiRequest) -> VerifyAnswer:
         """Check the whole ledger."""
         report = await in_thread(self._parts.pointsman.verify)
-        return VerifyAnswer(report.is_intact, report.entries, report.faults)
+        return VerifyAnswer(report.is_intact, report.entries, report.faults, report.doubts)
 
 
 def _kinds(request: ApiRequest) -> list[str]:
@@ -149,12 +150,14 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _write_bundle(pointsman: Pointsman, target: Path) -> BundleSummary:
+def _write_bundle(
+    pointsman: Pointsman, target: Path, period: tuple[Instant, Instant]
+) -> BundleSummary:
     """Write the bundle of an intact ledger."""
     report = pointsman.verify()
     if not report.is_intact:
         raise LedgerBroken("only an intact ledger is exported", hint="POST /api/verify tells more")
-    return pointsman.export(target)
+    return pointsman.export(target, *period)
 
 
 async def _stream_file(send: Send, file: BinaryIO, summary: BundleSummary, size: int) -> None:

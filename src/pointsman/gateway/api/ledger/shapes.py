@@ -8,6 +8,7 @@ from msgspec import Meta, Raw, Struct
 
 from pointsman.audit.backtest.result import Unable
 from pointsman.audit.turn_shapes import InstantText
+from pointsman.audit.verify import Doubt
 from pointsman.kernel.record import Room
 from pointsman.kernel.verification import Fault
 
@@ -61,6 +62,7 @@ class VerifyAnswer(Struct, frozen=True):
     intact: bool
     entries: int
     faults: tuple[Fault, ...]
+    doubts: tuple[Doubt, ...]
 
 
 class BacktestBody(Struct, frozen=True, forbid_unknown_fields=True):

@@ -22,7 +22,7 @@ from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.access import caller_of, check_reader, find_caller
 from pointsman.gateway.serving.http import AnswerWriter, Asked, Headers, Receive, Send, in_thread
 from pointsman.gateway.serving.services import GatewayServices
-from pointsman.gateway.turns.incoming import privacy_of
+from pointsman.gateway.turns.incoming import caller_facts, privacy_of
 from pointsman.mcp.sdk import check_sdk
 from pointsman.mcp.visitor import Admitted, Service
 from pointsman.storage.stores.conversations import CONVERSATIONS, ConversationStore
@@ -54,7 +54,8 @@ class KeyedVisitor:
             raise PermissionDenied(f"`{caller.acts_as}` may not do that")
         actor = LOCAL if caller.is_anonymous else actor_of(caller)
         workspace = self._asked.header(b"x-pointsman-workspace") or caller.workspace
-        return Admitted(caller, actor, workspace or None, privacy_of(self._asked, caller))
+        privacy, facts = privacy_of(self._asked, caller), caller_facts(self._asked, caller)
+        return Admitted(caller, actor, workspace or None, privacy, facts)
 
     def _caller(self, scope: Scope) -> Principal:
         """Return the caller; while there is no key, this machine may read and act."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.access.roles import ALL
-from pointsman.gateway.serving.route import EVENTS, Parameter, Route, declare
+from pointsman.gateway.serving.route import BYTES, EVENTS, FORM, JSON, Parameter, Route, declare
 
 _PRINTABLE: Final = {"type": "string", "maxLength": 255, "pattern": "^[ -~]*$"}
 
@@ -18,6 +18,7 @@ CALL_HEADERS: Final = (
         "header",
     ),
     Parameter("x-pointsman-workspace", "the folder that rules look at", _PRINTABLE, "header"),
+    Parameter("x-pointsman-agent", "the client that calls", _PRINTABLE, "header"),
     Parameter("traceparent", "a W3C trace that this call belongs to", _PRINTABLE, "header"),
 )
 
@@ -34,6 +35,8 @@ ANSWER_HEADERS: Final = {
     "x-pointsman-notice": "`turns.choice_rejected` where a model chosen by hand was passed over",
     "x-pointsman-fallback-from": "the models that failed, or were chosen by hand and passed over",
 }
+
+_SHAPES: Final = "pointsman.gateway.api.models.shapes"
 
 CALLS: Final = (
     Route(
@@ -75,30 +78,60 @@ CALLS: Final = (
         errors=CALL_ERRORS,
         shape="anthropic",
     ),
-    Route(
-        "POST",
-        "/v1/embeddings",
-        "models",
-        ALL,
-        "embed texts with a model that is named; passed through",
-        answer="pointsman.gateway.api.models.shapes.EmbeddingsAnswer",
-        body="pointsman.gateway.api.models.shapes.EmbeddingsBody",
-        parameters=CALL_HEADERS,
-        errors=CALL_ERRORS,
-        shape="openai",
-    ),
-    Route(
-        "POST",
-        "/v1/completions",
-        "models",
-        ALL,
-        "go on with a text, by a model that is named; passed through",
-        answer="pointsman.gateway.api.models.shapes.CompletionsAnswer",
-        body="pointsman.gateway.api.models.shapes.CompletionsBody",
-        also=EVENTS,
-        parameters=CALL_HEADERS,
-        errors=CALL_ERRORS,
-        shape="openai",
+    *(
+        Route(
+            "POST",
+            f"/v1/{path}",
+            "models",
+            ALL,
+            f"{told} a model that is named; passed through",
+            answer=f"{_SHAPES}.{answer}" if answer else "",
+            body=f"{_SHAPES}.{body}",
+            media=JSON if answer else BYTES,
+            body_media=media,
+            also=also,
+            parameters=CALL_HEADERS,
+            errors=CALL_ERRORS,
+            shape="openai",
+        )
+        for path, told, body, answer, media, also in (
+            ("embeddings", "embed texts with", "EmbeddingsBody", "EmbeddingsAnswer", JSON, ""),
+            (
+                "completions",
+                "go on with a text, by",
+                "CompletionsBody",
+                "CompletionsAnswer",
+                JSON,
+                EVENTS,
+            ),
+            (
+                "images/generations",
+                "make pictures with",
+                "ImagesBody",
+                "ImagesAnswer",
+                JSON,
+                EVENTS,
+            ),
+            ("images/edits", "change pictures with", "EditBody", "ImagesAnswer", FORM, EVENTS),
+            ("audio/speech", "speak a text with", "SpeechBody", "", JSON, EVENTS),
+            (
+                "audio/transcriptions",
+                "write down what is said with",
+                "TranscriptBody",
+                "TranscriptAnswer",
+                FORM,
+                EVENTS,
+            ),
+            ("moderations", "rate texts by", "ModerationsBody", "ModerationsAnswer", JSON, ""),
+            (
+                "rerank",
+                "order documents by a question with",
+                "RerankBody",
+                "RerankAnswer",
+                JSON,
+                "",
+            ),
+        )
     ),
 )
 """Calls of models; `gateway/routes.py` makes their handlers, which are on the hot path."""

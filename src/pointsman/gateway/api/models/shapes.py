@@ -144,6 +144,88 @@ class CompletionsAnswer(Struct, frozen=True):
     model: str
 
 
+Texts = str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=128)]
+File = Annotated[str, Meta(extra_json_schema={"format": "binary"})]
+
+
+class ImagesBody(Struct, frozen=True):
+    """Pictures to make."""
+
+    model: Name
+    prompt: str
+    n: Annotated[int, Meta(ge=1, le=10)] = 1
+    stream: bool = False
+
+
+class EditBody(Struct, frozen=True):
+    """A picture to change, as a form."""
+
+    model: Name
+    prompt: str
+    image: File
+
+
+class ImagesAnswer(Struct, frozen=True):
+    """Pictures."""
+
+    created: int
+
+
+class SpeechBody(Struct, frozen=True):
+    """A text to speak; the answer is sound."""
+
+    model: Name
+    input: str
+    voice: str
+
+
+class TranscriptBody(Struct, frozen=True):
+    """Sound to write down, as a form."""
+
+    model: Name
+    file: File
+    prompt: str = ""
+
+
+class TranscriptAnswer(Struct, frozen=True):
+    """The spoken words; plain text where `response_format` asks for it."""
+
+    text: str
+
+
+class ModerationsBody(Struct, frozen=True):
+    """Texts to rate."""
+
+    model: Name
+    input: Texts
+
+
+class ModerationsAnswer(Struct, frozen=True):
+    """Ratings."""
+
+    id: str
+
+
+class RerankBody(Struct, frozen=True):
+    """Documents to order by how well they answer a question."""
+
+    model: Name
+    query: str
+    documents: Annotated[tuple[str, ...], Meta(min_length=1, max_length=1000)]
+
+
+class RankedDocument(Struct, frozen=True):
+    """The place of a document among those that were sent."""
+
+    index: int
+
+
+class RerankAnswer(Struct, frozen=True):
+    """The documents, the best first."""
+
+    results: tuple[RankedDocument, ...]
+
+
 class ModelCard(Struct, frozen=True):
     """A model that may be named; its limits where they are known."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from pointsman.errors import IntegrityFailure
@@ -19,6 +20,7 @@ from pointsman.turns.learning.calibration import (
     Calibration,
     Threshold,
     Tried,
+    TriedLook,
     threshold,
 )
 from pointsman.turns.learning.evidence import Evidence, Outcomes, estimate
@@ -27,6 +29,16 @@ from pointsman.turns.learning.fingerprint import Fingerprint
 from pointsman.turns.learning.pattern import Target
 
 LOADED_AT_ONCE = 1_024
+
+Wanted = tuple[Target, int]
+
+Pause = Callable[[], None]
+"""Called between two steps of long work, so that others get their turn."""
+
+
+def _go_on() -> None:
+    """Make no pause."""
+
 
 _BODY = msgspec.json.Decoder(Fingerprint)
 
@@ -42,6 +54,8 @@ class Experience:
         self._begins = f"{maker.decode()}:" if maker else ""
         self.index = EvidenceIndex()
         self.calibration: Calibration | None = None
+        self.wanted: set[Wanted] = set()
+        """Thresholds that were asked for and are not found out yet."""
         self._id = ""
 
     def refresh(self, connection: Connection, changed: Changed | None = None) -> None:
@@ -60,35 +74,63 @@ class Experience:
         look: tuple[Fingerprint, bytes],
         k: int,
         target: Target | None,
+        *,
+        may_calibrate: bool = True,
     ) -> Evidence:
-        """Gather the evidence about a turn, with the threshold of a target where there is one."""
+        """Gather the evidence about a turn, with the threshold of a target where there is one.
+
+        A threshold that would have to be found out first is noted as wanted where it may not be.
+        """
         fingerprint, vector = look
         letters, tokens = halves(vector)
         asked = self.index.look(fingerprint, letters, made_by(self._maker, tokens))
         found = self.index.evidence(asked, k)
         if target is None:
             return found
-        known = self.threshold(connection, target, k)
+        known = None if self.calibration is None else self.calibration.threshold(target, k)
+        if known is None and may_calibrate:
+            known = self.threshold(connection, target, k)
         if known is None:
+            if self.index.can_be_tried:
+                self.wanted.add((target, k))
             return found
-        return replace(found, calibration_id=self._id, success_per_usd=known.success_per_usd)
+        return replace(
+            found,
+            calibration_id=self._id,
+            success_per_usd=known.success_per_usd,
+            frontier=known.frontier or UNSET,
+            optimism=known.optimism or UNSET,
+        )
 
-    def threshold(self, connection: Connection, target: Target, k: int) -> Threshold | None:
+    def threshold(
+        self, connection: Connection, target: Target, k: int, pause: Pause = _go_on
+    ) -> Threshold | None:
         """Return the threshold of a target; found out when it is first asked for, then kept."""
         calibration = self.calibration
         if calibration is None:
             return None
         known = calibration.threshold(target, k)
         if known is None:
-            known = threshold(self.try_all(k), target, k)
+            known = threshold(self.try_all(k, pause), target, k)
             if known is not None:
                 found = replace(calibration, thresholds=(*calibration.thresholds, known))
                 self._keep(connection, found)
         return known
 
-    def try_all(self, k: int = 0) -> Tried:
+    def try_all(self, k: int = 0, pause: Pause = _go_on) -> Tried:
         """Estimate recorded looks as if they were new: those whose names come first."""
-        return [[*map(estimate, found.models)] for _, found in self.left_out(k)]
+        tried: list[TriedLook] = []
+        for place, found in self.left_out(k):
+            tried.append(TriedLook([*map(estimate, found.models)], self._mean_successes(place)))
+            pause()
+        return tried
+
+    def _mean_successes(self, place: int) -> dict[str, int]:
+        return {
+            model: divide(each.success, each.judged)
+            for model, each in self.index.outcomes(place).items()
+            if each.judged
+        }
 
     def left_out(self, k: int = 0) -> Iterable[tuple[int, Evidence]]:
         """Return the evidence about looks from all others, with their places."""
@@ -114,8 +156,7 @@ class Experience:
 
     def _read_some(self, connection: Connection, changed: Changed) -> None:
         listed = (changed.names_json,)
-        if changed.gone:
-            self.index.keep(set(self.index.ids).difference(changed.gone))
+        self.index.remove(changed.gone)
         rows = connection.execute(SQL["looks_of"], listed)
         self.index.add(self._look(*row) for row in rows if self._is_news(row[0], row[3]))
         self.index.replace(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from pointsman.storage.stores.patterns.sieve import Places, Sieve
+from pointsman.turns.learning.calibration import LEAST_TRIED
 from pointsman.turns.learning.evidence import (
     CANDIDATES,
     COMPARED,
@@ -123,6 +124,11 @@ class EvidenceIndex:
             self._means = own_means(self._priors)
         return self._priors
 
+    @property
+    def can_be_tried(self) -> bool:
+        """Whether there is enough to find a threshold from."""
+        return len(self._ids) >= LEAST_TRIED and len(self._models) > 1
+
     def judged_count(self) -> int:
         """Return how many judged samples there are."""
         return int(self._sums[: len(self._ids), _JUDGED].sum())
@@ -188,6 +194,22 @@ class EvidenceIndex:
         self._has_tokens = [self._has_tokens[place] for place in kept]
         self._places = {name: place for place, name in enumerate(self._ids)}
         self._priors = None
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove looks: the last one takes the place of each, so that the others stay in theirs."""
+        for name in names:
+            place = self._places.pop(name, None)
+            if place is None:
+                continue
+            last = len(self._ids) - 1
+            moved, has_tokens = self._ids.pop(), self._has_tokens.pop()
+            if place < last:
+                self._ids[place], self._has_tokens[place] = moved, has_tokens
+                self._places[moved] = place
+                for rows in (self._raw, self._looks, self._sums):
+                    rows[place] = rows[last]
+                self._sieve.move(last, place)
+            self._priors = None
 
     def replace(self, rows: Iterable[tuple[str, str, Outcomes]]) -> None:
         """Replace the outcomes of models on looks."""

@@ -43,6 +43,7 @@ from pointsman.storage.stores.patterns.outcomes import (
     pattern_row,
     summary,
 )
+from pointsman.storage.stores.patterns.renewal import Renewal
 from pointsman.storage.stores.patterns.writing import (
     DEFAULT_CAPS,
     Caps,
@@ -69,6 +70,9 @@ T = TypeVar("T")
 
 Origin = Literal["explored", "shadow"]
 
+FEW_LOOKS = 512
+"""So many looks are read at once, in some 20 ms; more are read in the background."""
+
 MIN_EVAL_CONFIDENCE = Billionths(500_000_000)
 """Verdicts that are less sure than this are remembered, but count for nothing."""
 
@@ -90,10 +94,18 @@ class FoundEvidence(Struct, frozen=True):
 class PatternStore:
     """The patterns of one home. Opened at its first use; may be shared by threads.
 
-    `maker` is who makes the token numbers that the method `evidence` compares.
+    `maker` is who makes the token numbers that the method `evidence` compares. With `in_background`
+    no reader waits until much was read or a threshold was found out: a thread does that.
     """
 
-    def __init__(self, where: Where, caps: Caps = DEFAULT_CAPS, maker: bytes = STATIC) -> None:
+    def __init__(
+        self,
+        where: Where,
+        caps: Caps = DEFAULT_CAPS,
+        maker: bytes = STATIC,
+        *,
+        in_background: bool = False,
+    ) -> None:
         self._place = place_of(where)
         self._caps = caps
         self._maker = maker
@@ -104,11 +116,19 @@ class PatternStore:
         self._version = 0
         self._experience: Experience | None = None
         self._experienced = 0
+        self._in_background = in_background
+        self._renewal: Renewal | None = None
 
     def close(self) -> None:
         """Let go of the database."""
+        self.wait_for_renewal()
         with self._using:
             self._drop()
+
+    def wait_for_renewal(self) -> None:
+        """Wait for the thread that renews the experience."""
+        if self._renewal is not None:
+            self._renewal.wait()
 
     def record(  # noqa: PLR0913 - each is a column of its own
         self,
@@ -218,9 +238,19 @@ class PatternStore:
             with self._reading() as connection:
                 if connection is None:
                     return FoundEvidence(None, "no pattern is recorded yet")
-                known = self._experience_now(connection)
-                look = (fingerprint, vector)
-                return FoundEvidence(known.evidence(connection, look, k, target))
+                known = self._experience_at_hand(connection)
+                if known is None:
+                    return FoundEvidence(None, "what was learned is still being read")
+                found = known.evidence(
+                    connection,
+                    (fingerprint, vector),
+                    k,
+                    target,
+                    may_calibrate=not self._in_background,
+                )
+                if known.wanted and self._in_background:
+                    self._renew(connection)
+                return FoundEvidence(found)
         except PointsmanError as error:
             return FoundEvidence(None, f"the pattern store cannot be read: {error}")
 
@@ -296,6 +326,36 @@ class PatternStore:
             known.refresh(connection, changed)
         self._experience, self._experienced = known, version
         return known
+
+    def _experience_at_hand(self, connection: Connection) -> Experience | None:
+        """Return the experience without a long wait: in the background it may be a moment old."""
+        if not self._in_background:
+            return self._experience_now(connection)
+        if self._experience is None and self._is_small(connection):
+            return self._experience_now(connection)
+        if self._experience is None or connection.execute(SQL["version"]).get != self._experienced:
+            self._renew(connection)
+        return self._experience
+
+    def _is_small(self, connection: Connection) -> bool:
+        return int(connection.execute(SQL["count_fingerprints"]).get) <= FEW_LOOKS
+
+    def _renew(self, connection: Connection) -> None:
+        """Have a thread bring the experience up to date; later writes are news again."""
+        if self._renewal is None:
+            self._renewal = Renewal(
+                lambda: self._place.lasting("patterns.sql", sync="NORMAL"),
+                lambda: blank_experience(self._maker),
+            )
+        version = connection.execute(SQL["version"]).get
+
+        def take_over(renewed: Experience) -> Experience | None:
+            with self._using:
+                old, self._experience = self._experience, renewed
+                self._experienced = version
+            return old
+
+        self._renewal.start(self._experience, take_over)
 
     def _one_like(self, name: str) -> Summary:
         begins = name if name.startswith("sha256:") else f"sha256:{name}"

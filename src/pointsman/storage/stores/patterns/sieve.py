@@ -54,6 +54,10 @@ class Sieve:
         np.greater(looks[:, :LETTERS], 0, bits[:, _REST:LENGTH])
         self._signs[:, start : start + len(looks)] = np.packbits(bits, axis=1).view(np.uint64).T
 
+    def move(self, start: int, end: int) -> None:
+        """Put the signs of one place in another."""
+        self._signs[:, end] = self._signs[:, start]
+
     def candidates(self, look: Floats, count: int, wanted: int) -> Places:
         """Return the places that disagree least, with all that tie for the last place."""
         counts, most = self._disagreements(look, count)

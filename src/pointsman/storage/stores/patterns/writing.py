@@ -112,11 +112,12 @@ class Writing:
         self._scored: list[str] = []
 
     @property
-    def changes(self) -> Changed | None:
-        """The fingerprints counted on; None where some were forgotten."""
-        if self._deleted:
-            return None
-        return Changed([*dict.fromkeys([*(look.id for look in self._added), *self._scored])])
+    def changes(self) -> Changed:
+        """The fingerprints counted on, and those forgotten."""
+        counted = dict.fromkeys([*(look.id for look in self._added), *self._scored])
+        for name in self._deleted:
+            counted.pop(name, None)
+        return Changed([*counted], tuple(self._deleted))
 
     def record(self, look: Look, sample: Sample, turn_id: str, origin: str = "") -> Recorded:
         """Count a turn, unless it was counted before."""

@@ -1,0 +1,1 @@
+"""Logging in to providers that take more than a key; each vendor a module."""

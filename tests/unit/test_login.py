@@ -1,0 +1,70 @@
+"""Logins as `models.yaml` writes them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pointsman.errors import DocumentError
+from pointsman.storage.policies.price_table import load_price_table
+from pointsman.storage.policies.secrets import SecretSettings, check_given_secrets, missing_secrets
+from pointsman.turns.registry.models import NO_MODELS, ModelsFile, read_models, registry
+
+ENTRA = {"tenant": "t", "client": "c", "secret": {"env": "ENTRA_SECRET"}}
+AZURE = {"kind": "azure", "base_url": "https://x.openai.azure.com", "login": ENTRA}
+
+
+def read(**provider: object) -> ModelsFile:
+    body = {"schema_version": 1, "providers": {"it": provider}}
+    return read_models(json.dumps(body).encode(), "models.yaml")
+
+
+@pytest.mark.parametrize(
+    ("provider", "words"),
+    [
+        ({"kind": "openai", "login": ENTRA}, "has no `login`"),
+        ({**AZURE, "api_key": {"env": "K"}}, "not both"),
+        ({**AZURE, "login": {"tenant": "t", "client": "c"}}, "lacks `secret`"),
+        ({**AZURE, "login": {**ENTRA, "secret": {}}}, "either `env` or `file`"),
+        ({**AZURE, "login": {**ENTRA, "token_url": "ftp://x"}}, "`token_url` begins"),
+        ({**AZURE, "login": {**ENTRA, "tenant": "a/b"}}, "must match"),
+        ({"kind": "azure"}, "needs its `base_url`"),
+        ({"kind": "openai", "api_version": "v1"}, "only an `azure` provider"),
+    ],
+)
+def test_a_login_that_cannot_work_is_refused(provider: dict[str, object], words: str) -> None:
+    with pytest.raises(DocumentError, match=words):
+        read(**provider)
+
+
+def test_each_secret_of_a_login_must_be_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = read(**AZURE).providers["it"]
+    assert missing_secrets(provider, tmp_path) == ["env ENTRA_SECRET"]
+    monkeypatch.setenv("ENTRA_SECRET", "s")
+    assert missing_secrets(provider, tmp_path) == []
+
+
+def test_a_policy_set_over_http_names_no_secret_for_a_login_that_is_not_listed(
+    tmp_path: Path,
+) -> None:
+    given = read(**AZURE)
+    text = json.dumps({"schema_version": 1, "providers": {"it": AZURE}}).encode()
+    with pytest.raises(DocumentError, match="may not name the variable `ENTRA_SECRET`"):
+        check_given_secrets(text, "m", given, NO_MODELS, (SecretSettings(), tmp_path))
+    listed = SecretSettings(env=("ENTRA_SECRET",))
+    check_given_secrets(text, "m", given, NO_MODELS, (listed, tmp_path))
+
+
+def test_a_deployment_called_as_its_model_has_that_models_price() -> None:
+    text = json.dumps(
+        {
+            "schema_version": 1,
+            "providers": {"it": {"kind": "azure", "base_url": "https://x.openai.azure.com"}},
+            "models": {"it:gpt-5.2": {"location": "cloud"}},
+        }
+    )
+    found = registry(read_models(text.encode(), "m"), load_price_table().price)["it:gpt-5.2"]
+    assert found.price == load_price_table().price("azure:gpt-5.2")
+    assert found.price is not None
