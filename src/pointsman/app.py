@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from pointsman.audit.backtest.result import Backtest
     from pointsman.audit.egress import EgressReport
     from pointsman.audit.export import BundleSummary
+    from pointsman.audit.receipts.shapes import Disclosure
     from pointsman.audit.replay import Progress, ReplayReport
     from pointsman.audit.verify import LedgerReport
     from pointsman.calls.services import CallServices
@@ -442,6 +443,14 @@ class Pointsman:
         from pointsman.audit.turn_story import read_story  # noqa: PLC0415 - as above
 
         return read_story(self.home.seen_by(tenant), name)
+
+    def receipt(
+        self, name: str = "last", disclosure: Disclosure = "full", tenant: str | None = None
+    ) -> bytes:
+        """Return the signed receipt of a turn, found as `read_turn` finds it."""
+        from pointsman.audit.receipts.receipt import turn_receipt  # noqa: PLC0415 - as above
+
+        return turn_receipt(self.home.seen_by(tenant), name, disclosure)
 
     def recent(self, most: int, before: Instant = LATEST, tenant: str | None = None) -> list[Shown]:
         """Return the latest turn decisions before an instant, the newest first."""

@@ -28,7 +28,6 @@ from pointsman.storage.stores.entries import LedgerReader
 from pointsman.testing import ScriptedUpstream
 from pointsman.testing.upstream_replies import (
     LAST_CHUNK,
-    STREAM_HEAD,
     Close,
     Pause,
     Received,
@@ -39,6 +38,7 @@ from pointsman.testing.upstream_replies import (
     a_response,
     answer_events,
     chunk,
+    stream_head,
 )
 from pointsman.turns.facts import FACTS_FORM, TurnFacts
 
@@ -254,7 +254,7 @@ def stalls(text: str) -> Reply:
         half = text[: (len(text) + 1) // 2].encode()
         first = next(at for at, each in enumerate(pieces) if half in each)
         return [
-            SendBytes(STREAM_HEAD),
+            SendBytes(stream_head(request)),
             *(SendBytes(chunk(each)) for each in pieces[: first + 1]),
             Pause(),
         ]

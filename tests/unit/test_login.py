@@ -14,6 +14,9 @@ ENTRA = {"tenant": "t", "client": "c", "secret": {"env": "ENTRA_SECRET"}}
 AZURE = {"kind": "azure", "base_url": "https://x.openai.azure.com", "login": ENTRA}
 
 
+BEDROCK = {"kind": "bedrock", "region": "eu-west-1"}
+
+
 def read(**provider: object) -> ModelsFile:
     body = {"schema_version": 1, "providers": {"it": provider}}
     return read_models(json.dumps(body).encode(), "models.yaml")
@@ -29,6 +32,12 @@ def read(**provider: object) -> ModelsFile:
         ({**AZURE, "login": {**ENTRA, "token_url": "ftp://x"}}, "`token_url` begins"),
         ({**AZURE, "login": {**ENTRA, "tenant": "a/b"}}, "must match"),
         ({"kind": "azure"}, "needs its `base_url`"),
+        ({"kind": "bedrock"}, "needs its `region`"),
+        ({"kind": "openai", "region": "eu"}, "has no `region`"),
+        ({**BEDROCK, "login": {"access_key": {"env": "A"}}}, "lacks `secret_key`"),
+        ({**BEDROCK, "login": {"role": "r"}}, "lacks `access_key`"),
+        ({**BEDROCK, "login": {"profile": "p", "access_key": {"env": "A"}}}, "not both"),
+        ({**BEDROCK, "login": {"profile": "p", "tenant": "t"}}, "has no `tenant`"),
         ({"kind": "openai", "api_version": "v1"}, "only an `azure` provider"),
     ],
 )
@@ -55,6 +64,38 @@ def test_a_policy_set_over_http_names_no_secret_for_a_login_that_is_not_listed(
         check_given_secrets(text, "m", given, NO_MODELS, (SecretSettings(), tmp_path))
     listed = SecretSettings(env=("ENTRA_SECRET",))
     check_given_secrets(text, "m", given, NO_MODELS, (listed, tmp_path))
+
+
+def test_the_file_of_a_profile_is_a_secret_too(tmp_path: Path) -> None:
+    login = {"profile": "work", "profile_file": "credentials"}
+    given = read(**BEDROCK, login=login)
+    assert missing_secrets(given.providers["it"], tmp_path) == ["file credentials"]
+    text = json.dumps({"schema_version": 1, "providers": {"it": {**BEDROCK, "login": login}}})
+    with pytest.raises(DocumentError, match="may not name the file `credentials`"):
+        check_given_secrets(text.encode(), "m", given, NO_MODELS, (SecretSettings(), tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "eu.anthropic.claude-opus-4-6-v1",
+        "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-opus-4-6-v1",
+    ],
+)
+@pytest.mark.parametrize("address", [{}, {"base_url": "https://vpce-1.example.org"}])
+def test_a_model_of_bedrock_has_its_price_wherever_it_is_called(
+    name: str, address: dict[str, str]
+) -> None:
+    body = {
+        "schema_version": 1,
+        "providers": {"it": {**BEDROCK, **address}},
+        "models": {f"it:{name}": {"location": "cloud"}},
+    }
+    found = registry(read_models(json.dumps(body).encode(), "m"), load_price_table().price)
+    assert found[f"it:{name}"].price == load_price_table().price(
+        "bedrock:eu.anthropic.claude-opus-4-6-v1"
+    )
+    assert found[f"it:{name}"].price is not None
 
 
 def test_a_deployment_called_as_its_model_has_that_models_price() -> None:

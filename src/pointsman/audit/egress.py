@@ -14,8 +14,8 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from pointsman.audit.recorded_turns import TURN
-from pointsman.audit.turn_story import PLACEMENT, order_of, read_calls, read_placement
+from pointsman.audit.recorded_turns import TURN, order_of
+from pointsman.audit.turn_story import PLACEMENT, read_calls, read_placement
 from pointsman.audit.verify import LedgerReport, verify_ledger
 from pointsman.errors import ReplayError
 from pointsman.kernel.content import Sealed

@@ -105,6 +105,20 @@ def _turn_about(ledger: LedgerReader, turn_id: str) -> Stored | None:
     return next((each for each in ledger.with_ref(turn_id) if each.entry.kind == TURN), None)
 
 
+def entries_about(ledger: LedgerReader, turn: Stored) -> list[Stored]:
+    """Return the entries about a turn and about each decision on it, in order."""
+    about = [each for each in ledger.with_ref(turn.entry.ref) if each != turn]
+    decisions = [turn, *(each for each in about if each.entry.kind.startswith(DECISION))]
+    acted = [each for decision in decisions for each in ledger.with_ref(decision.entry.id)]
+    known = {(each.chain, each.entry.seq): each for each in (turn, *about, *acted)}
+    return sorted(known.values(), key=order_of)
+
+
+def order_of(stored: Stored) -> tuple[int, int, int]:
+    """Return the sort key of entries: their time, then their place."""
+    return stored.entry.at, stored.chain, stored.entry.seq
+
+
 def read_decision(ledger: LedgerReader, stored: Stored) -> Shown:
     """Read a decision about a turn, with the names it goes by."""
     entry = stored.entry

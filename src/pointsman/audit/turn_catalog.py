@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pointsman.audit.recorded_turns import FALLBACK, OVERRIDE, TURN
-from pointsman.audit.turn_story import PLACEMENT, order_of, read_turn
+from pointsman.audit.recorded_turns import FALLBACK, OVERRIDE, TURN, order_of
+from pointsman.audit.turn_story import PLACEMENT, read_turn
 from pointsman.errors import LedgerBroken, ReplayError
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME

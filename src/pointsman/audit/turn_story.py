@@ -13,6 +13,7 @@ from pointsman.audit.recorded_turns import (
     OVERRIDE,
     TURN,
     check_recorded,
+    order_of,
     read_decision,
     turn_named,
 )
@@ -164,11 +165,6 @@ def _refusals(
             continue
         entry = each.entry
         yield PlacementRefusal(entry.id, entry.at, model, outcome.rule_id, outcome.reason)
-
-
-def order_of(stored: Stored) -> tuple[int, int, int]:
-    """Return the sort key of entries: their time, then their place."""
-    return stored.entry.at, stored.chain, stored.entry.seq
 
 
 def read_placement(stored: Stored) -> tuple[PlacementOutcome, PlacementTrace]:

@@ -21,6 +21,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "place": ("placement", "Decide whether a question may leave this machine."),
     "taint": ("placement", "Sessions that stay on this machine because of what they held."),
     "replay": ("records", "Re-run recorded decisions and compare their bytes."),
+    "receipt": ("receipt", "Write the signed receipt of an answer."),
     "verify": ("records", "Check every chain, checkpoint and signature of the ledger."),
     "audit": ("placement", "What the ledger can prove."),
     "backtest": (
@@ -66,7 +67,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Decide and serve": ("route", "place", "chat", "serve", "run", "mcp"),
-    "Prove": ("why", "replay", "verify", "audit", "export", "erase"),
+    "Prove": ("why", "receipt", "replay", "verify", "audit", "export", "erase"),
     "Policy and learning": ("rules", "backtest", "patterns", "taint", "import"),
     "Agents": ("agents", "brainstate", "jobs", "actions"),
     "Workflows": ("decision", "workflow", "sensor"),

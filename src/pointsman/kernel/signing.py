@@ -17,7 +17,7 @@ from pointsman.kernel.entry import Chain
 
 SECRET_BYTES = 32
 
-Purpose = Literal["snapshot", "bundle", "head", "rotation"]
+Purpose = Literal["snapshot", "bundle", "head", "rotation", "receipt"]
 
 
 def key_id(public: bytes) -> str:

@@ -89,6 +89,19 @@ def _secret(text: str) -> Secret | None:
     return Secret(text) if _FITS_A_HEADER.fullmatch(text) else None
 
 
+def read_text(ref: SecretRef, home: Path) -> str | None:
+    """Return a secret of many lines as it is now; None where it is missing."""
+    if is_forbidden(ref, home):
+        return None
+    if ref.env:
+        return os.environ.get(ref.env)
+    path = home / Path(ref.file).expanduser()
+    try:
+        return path.read_text("utf-8") if path.stat().st_size <= _LONGEST else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
 def credential_id(ref: SecretRef) -> str:
     """Return the short id of a key. It is made from where the key is found, never from the key."""
     return hashlib.sha256(ref.label.encode()).hexdigest()[:8]

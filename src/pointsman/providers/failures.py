@@ -46,8 +46,26 @@ _BY_CODE: Final[dict[str, ErrorClass]] = {
     "UNAVAILABLE": "server_error",
     "INTERNAL": "server_error",
     "INVALID_ARGUMENT": "invalid_request",
+    "ThrottlingException": "rate_limit",
+    "InternalServerException": "server_error",
+    "ModelStreamErrorException": "server_error",
+    "ServiceUnavailableException": "server_error",
+    "ModelTimeoutException": "timeout",
+    "ValidationException": "invalid_request",
 }
 """For errors that come without a status: inside an answer or a stream."""
+
+_AMAZON_KIND: Final = "x-amzn-errortype"
+_BY_AMAZON_KIND: Final[dict[str, ErrorClass]] = {
+    "ModelErrorException": "server_error",
+    "ModelTimeoutException": "timeout",
+    "ServiceQuotaExceededException": "rate_limit",
+    "ExpiredTokenException": "auth",
+    "UnrecognizedClientException": "auth",
+    "IncompleteSignature": "auth",
+    "InvalidSignatureException": "auth",
+}
+"""For errors whose status says something else to us."""
 
 _OVERFLOW_CODES = frozenset(
     {"context_length_exceeded", "request_too_large", "exceed_context_size_error"}
@@ -132,7 +150,8 @@ def complaint_of(body: bytes) -> Complaint | None:
         deeper = inner.get("code") if isinstance(inner, dict) else _reason(error)
         kind = error.get("type") or error.get("status")
         return _complaint(error.get("code"), kind, deeper, error.get("message"))
-    is_flat = isinstance(value.get("message"), str) and "code" in value
+    # Amazon tells the kind of an error in a header, and words alone in the body.
+    is_flat = isinstance(value.get("message"), str) and ("code" in value or len(value) == 1)
     if is_flat or value.get("object") == "error" or value.get("type") == "error":
         words = _words(value.get("message"))
         return _complaint(value.get("code"), value.get("type"), None, words)
@@ -179,6 +198,8 @@ def failure_of(
         message = f"`{name}` answered {status} with a redirect, and redirects are not followed"
         return UpstreamError(message, error_class="other", status=status)
     complaint = complaint_of(body) or Complaint()
+    if kind := headers.get(_AMAZON_KIND, "").partition(":")[0]:
+        complaint = _complaint(kind, None, None, complaint.said)
     is_refusal = status < 500 and complaint.is_refusal
     detail = f": {complaint.codes[0]}" if complaint.codes else ""
     return UpstreamError(
@@ -197,6 +218,8 @@ def _class_of(status: int, complaint: Complaint, *, is_refusal: bool) -> ErrorCl
     if is_refusal:
         # Another key would be refused just the same, so it is no matter of the key.
         return "invalid_request"
+    if complaint.codes and complaint.codes[0] in _BY_AMAZON_KIND:
+        return _BY_AMAZON_KIND[complaint.codes[0]]
     if status == 400 and "API_KEY_INVALID" in complaint.codes:
         return "auth"  # as Google says it
     if status in (400, 422, 500) and complaint.is_overflow:

@@ -16,6 +16,9 @@ class OpenLogin(Protocol):
     id: str
     """Its short id, made from where its secrets are found, never from them."""
 
+    signs: bool
+    """Whether it signs each request; else its token goes into the key's header."""
+
     @property
     def is_ready(self) -> bool:
         """Tell whether a call can be made without fetching anything first."""
@@ -26,7 +29,7 @@ class OpenLogin(Protocol):
         ...
 
     def secret(self) -> Secret:
-        """Return the token that goes into the key's header; none where requests are signed."""
+        """Return the token, or the part of a signature to take out of refusals."""
         ...
 
     def sign(self, host: str, target: str, body: bytes) -> str:
@@ -57,6 +60,8 @@ EARLY_S = 60.0
 
 class BearerLogin:
     """Keeps a token from one fetch to the next."""
+
+    signs = False
 
     def __init__(
         self,

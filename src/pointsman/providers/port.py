@@ -14,9 +14,9 @@ from pointsman.errors import PointsmanError
 from pointsman.providers.key_choice import KeyChoice
 from pointsman.turns.registry.call_event import Result
 
-Dialect = Literal["chat", "responses", "messages", "gemini"]
-"""The wire formats: OpenAI's chat completions and responses, Anthropic's messages, and Google's
-generateContent, in which providers are spoken to and no caller speaks."""
+Dialect = Literal["chat", "responses", "messages", "gemini", "converse"]
+"""The wire formats: OpenAI's chat completions and responses, Anthropic's messages; and Google's
+generateContent and Amazon's Converse, in which providers are spoken to and no caller speaks."""
 
 Operation = Literal[
     "", "embeddings", "completions", "images/generations", "images/edits", "audio/speech",

@@ -36,6 +36,8 @@ class Vendor(Struct, frozen=True):
     """Always sent, unless the caller's own pass through."""
     passed: frozenset[str] = frozenset()
     """Headers of the caller that pass through."""
+    model_letters: str = "-._~@:"
+    """What stays as it is of a model's name in an address."""
     trimmed: tuple[str, ...] = ()
     """Ends that the paths hold themselves, so that a base url may end with them or not."""
     query: dict[str, str] = {}
@@ -110,7 +112,19 @@ def _azure(service: ModelService, version: str = "", *, has_login: bool = False)
     )
 
 
+def _bedrock(service: ModelService, region: str = "{region}") -> Vendor:
+    """Return the address of a region, by the model; a key of Bedrock's own is a bearer token."""
+    return Vendor(
+        kind=service.name,
+        base_url=service.base_url.replace("{region}", region),
+        paths={"converse": "/model/{model}/converse"},
+        stream_paths={"converse": "/model/{model}/converse-stream"},
+        model_letters="-._~",
+    )
+
+
 _MAKERS: Final = {
+    "bedrock": _bedrock,
     "gemini": _gemini,
     "anthropic": _anthropic,
     "openai": _openai,
@@ -125,6 +139,8 @@ def vendor_of(configured: Provider) -> Vendor:
     service = SERVICE_BY_NAME[configured.kind]
     if service.wire == "azure":
         return _azure(service, configured.api_version, has_login=configured.login is not None)
+    if service.wire == "bedrock":
+        return _bedrock(service, configured.region)
     return VENDORS[configured.kind]
 
 

@@ -30,11 +30,12 @@ _NEEDED = {
     "responses": ("model", "input"),
     "messages": ("model", "messages", "max_tokens"),
     "gemini": ("contents",),
+    "converse": ("messages",),
 }
 
 
 class ScriptedUpstream:
-    """Speaks the wire formats of OpenAI (chat, responses), Anthropic (messages) and Google.
+    """Speaks the wire formats of OpenAI (chat, responses), Anthropic (messages), Google and Amazon.
 
     `async with ScriptedUpstream(says("hello")) as upstream:` listens on `upstream.base_url`. The
     replies are used one after the other; when none is left, `otherwise` answers. Received requests
@@ -149,10 +150,10 @@ def _find_refusal(request: Received) -> Reply | None:
         is_form = (request.header("content-type") or "").startswith("multipart/form-data")
         is_named = is_form or isinstance(request.json.get("model"), str)
         return None if is_named else fails(400, "invalid_request_error", "model: Field required")
-    if request.path.endswith("/token"):
+    if request.path.endswith("/token") or request.path == "/":
         return None
     is_known = request.path.endswith(("/chat/completions", "/responses", "/messages"))
-    if not (is_known or request.dialect == "gemini"):
+    if not (is_known or request.dialect in ("gemini", "converse")):
         return fails(404, "not_found_error", "no such path")
     missing = [name for name in _NEEDED[request.dialect] if request.json.get(name) is None]
     if missing:

@@ -13,6 +13,7 @@ from pointsman.providers.port import OPERATIONS, Dialect, Operation
 from pointsman.testing.upstream_wire import Json, error_body, events, whole
 
 _GEMINI = (":generateContent", ":streamGenerateContent")
+_CONVERSE = ("/converse", "/converse-stream")
 USAGE = Usage(input_tokens=12, output_tokens=7)
 
 
@@ -36,6 +37,8 @@ class Received(Struct, frozen=True):
         """The wire format that the path stands for."""
         if self.path.endswith(_GEMINI):
             return "gemini"
+        if self.path.endswith(_CONVERSE):
+            return "converse"
         if self.path.endswith("/messages"):
             return "messages"
         return "responses" if self.path.endswith("/responses") else "chat"
@@ -59,7 +62,8 @@ class Received(Struct, frozen=True):
     @property
     def is_stream(self) -> bool:
         """Tell whether events are asked for."""
-        return self.json.get("stream") is True or self.path.endswith(_GEMINI[1])
+        is_by_path = self.path.endswith((_GEMINI[1], _CONVERSE[1]))
+        return self.json.get("stream") is True or is_by_path
 
     def header(self, name: str) -> str | None:
         """Return the last value of a header."""
@@ -97,7 +101,8 @@ def answers(response: Response, *, model: str | None = None) -> Reply:
 
     def reply(request: Received) -> Sequence[Step]:
         if request.is_stream:
-            return [SendBytes(stream_answer(answer_events(request, response, model)))]
+            pieces = answer_events(request, response, model)
+            return [SendBytes(stream_answer(pieces, stream_head(request)))]
         return [SendBytes(json_answer(whole_answer(request, response, model)))]
 
     return reply
@@ -199,6 +204,14 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def stream_answer(pieces: Iterable[bytes]) -> bytes:
+def stream_answer(pieces: Iterable[bytes], begun: bytes = STREAM_HEAD) -> bytes:
     """Write events as a whole stream_answer answer, each in a chunk of its own."""
-    return b"".join((STREAM_HEAD, *map(chunk, pieces), LAST_CHUNK))
+    return b"".join((begun, *map(chunk, pieces), LAST_CHUNK))
+
+
+def stream_head(request: Received) -> bytes:
+    """Return the head of a stream in the format of the path's vendor."""
+    if request.dialect != "converse":
+        return STREAM_HEAD
+    chunked = {"transfer-encoding": "chunked", "x-amzn-requestid": "amzn-1"}
+    return head(headers=chunked, content_type="application/vnd.amazon.eventstream")

@@ -20,6 +20,7 @@ from pointsman.providers.messages import (
     Usage,
 )
 from pointsman.providers.port import Dialect
+from pointsman.testing.converse_wire import converse_frames, converse_whole
 
 Json = dict[str, object]
 
@@ -45,6 +46,8 @@ def events(dialect: Dialect, response: Response, model: str, *, has_usage: bool)
     """Return a streamed answer as the vendor's events, each with its blank line."""
     if dialect == "gemini":
         return [_data_bytes(each) for each in _gemini_chunks(response, model)]
+    if dialect == "converse":
+        return converse_frames(response)
     if dialect == "chat":
         return [*_chat_events(response, model, has_usage=has_usage), b"data: [DONE]\n\n"]
     told = _messages_events if dialect == "messages" else _responses_events
@@ -57,6 +60,8 @@ def error_body(dialect: Dialect, kind: str, message: str, code: str | None = Non
         return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
     if dialect == "gemini":
         return {"error": {"code": 500, "message": message, "status": code or kind.upper()}}
+    if dialect == "converse":
+        return {"message": message}
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
@@ -403,6 +408,7 @@ def _gemini_chunks(response: Response, model: str) -> Iterator[Json]:
 _WHOLE: dict[Dialect, Callable[[Response, str], Json]] = {
     "chat": _chat_whole,
     "gemini": _gemini_whole,
+    "converse": converse_whole,
     "messages": _messages_whole,
     "responses": _responses_whole,
 }

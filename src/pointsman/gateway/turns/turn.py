@@ -309,6 +309,10 @@ class LiveTurn:
         ]
         if upstream:
             found += passed_headers(upstream)
+        receipts = self.parts.settings.receipts
+        if receipts.in_answers:
+            url = f"{receipts.base_url.rstrip('/')}/api/turns/{self.turn_id}/receipt"
+            found.append((b"x-pointsman-receipt", url.encode()))
         winner = self.winner
         if self.locked is not None:
             found.append((b"x-pointsman-policy", b"turn_lock"))

@@ -83,7 +83,7 @@ class Loss(Meaning):
     PROMPT_CACHE_RETENTION = "prompt_cache_retention", "messages has no cache retention"
     PROMPT_CACHE_OPTIONS = "prompt_cache_options", "messages has no cache options"
     SERVICE_TIER = "service_tier", "service tiers belong to the vendor that sells them"
-    USER = "user", "gemini has no id of a user"
+    USER = "user", "gemini and converse have no id of a user"
     METADATA = "metadata", "messages has no free metadata"
     SAFETY_IDENTIFIER = "safety_identifier", "messages has no safety identifier"
     STORE = "store", "nothing is stored for later when the request is translated"
@@ -132,7 +132,14 @@ class CannotSayCode(Meaning):
     STATEFUL = "no_stateful_responses_support", "what refers to something the vendor has stored"
     CHOICES = "no_multiple_choices_support", "more than one answer"
     STOP = "no_stop_sequence_support", "stop sequences, which responses does not have"
-    JSON_MODE = "no_json_mode_support", "json without a schema, which messages does not have"
+    JSON_MODE = (
+        "no_json_mode_support",
+        "json without a schema, which messages and converse do not have",
+    )
+    TOOL_CHOICE_NONE = (
+        "no_forbidden_tools_support",
+        "converse cannot forbid tools in use",
+    )
     CONTENT = "no_content_support", "a kind of content this version does not know"
 
 

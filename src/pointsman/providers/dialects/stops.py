@@ -44,6 +44,17 @@ FROM_GEMINI: Mapping[str, StopReason] = {
     "IMAGE_SAFETY": "refusal",
 }
 """All others tell of an answer that is not whole, such as a call that was written wrongly."""
+FROM_CONVERSE: Mapping[str, StopReason] = {
+    "end_turn": "end",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_use",
+    "stop_sequence": "stop_sequence",
+    "guardrail_intervened": "refusal",
+    "content_filtered": "refusal",
+    "malformed_model_output": "error",
+    "malformed_tool_use": "error",
+}
 TO_MESSAGES: Mapping[StopReason, str] = {
     "end": "end_turn",
     "length": "max_tokens",

@@ -16,6 +16,7 @@ from pointsman.providers.dialects import stops
 from pointsman.providers.dialects.upstream_error import UpstreamFault
 from pointsman.providers.dialects.usage import (
     ChatUsage,
+    ConverseUsage,
     GeminiUsage,
     MessagesUsage,
     ResponsesUsage,
@@ -30,6 +31,7 @@ _STREAMED: Final[Mapping[Dialect, re.Pattern[bytes]]] = {
     ),
     "messages": re.compile(rb'"(?:text|partial_json|thinking)' + _VALUE, re.DOTALL),
     "gemini": re.compile(rb'"text' + _VALUE, re.DOTALL),
+    "converse": re.compile(rb'"(?:text|input)' + _VALUE, re.DOTALL),
     # The end of such a stream repeats all of it; the deltas have it once.
     "responses": re.compile(rb'"delta' + _VALUE, re.DOTALL),
 }
@@ -133,12 +135,31 @@ class _Gemini(Struct, rename="camel"):
     error: UpstreamFault | None = None
 
 
+class _ConverseStop(Struct, rename="camel"):
+    stop_reason: str | None = None
+
+
+class _ConverseMetadata(Struct):
+    usage: ConverseUsage | None = None
+
+
+class _Converse(Struct, rename="camel"):
+    """A whole answer, or one event of a stream."""
+
+    stop_reason: str | None = None
+    usage: ConverseUsage | None = None
+    message_stop: _ConverseStop | None = None
+    metadata: _ConverseMetadata | None = None
+    error: UpstreamFault | None = None
+
+
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _CHAT = msgspec.json.Decoder(_Chat)
 _MESSAGES = msgspec.json.Decoder(_Messages)
 _RESPONSES = msgspec.json.Decoder(_Responses)
 _GEMINI_CALL: Final = b'"functionCall"'
 _GEMINI = msgspec.json.Decoder(_Gemini)
+_CONVERSE = msgspec.json.Decoder(_Converse)
 _RESPONSE = msgspec.json.Decoder(_Response)
 
 # Inside the words of an answer a quote is written `\\"`, so these never match there.
@@ -148,6 +169,7 @@ _CONTENT: Mapping[Dialect, re.Pattern[bytes]] = {
     ),
     "messages": re.compile(rb'"content_block_(?:start|delta)"'),
     "gemini": re.compile(rb'"text"\s*:\s*"[^"]|"functionCall"\s*:\s*\{'),
+    "converse": re.compile(rb'"contentBlock(?:Start|Delta)"'),
     "responses": re.compile(rb'"response\.(?:output_item\.added|[a-z_.]+\.delta)"'),
 }
 # A search for bytes is several times quicker than a pattern; vendors write `:` with or without a
@@ -158,6 +180,7 @@ _WANTED: Mapping[Dialect, tuple[bytes, ...]] = {
     ),
     "messages": (b'"usage"', b'"error"', b'"stop_reason":"', b'"stop_reason": "'),
     "gemini": (b'"usageMetadata"', b'"finishReason"', b'"blockReason"', b'"error"'),
+    "converse": (b'"messageStop"', b'"metadata"', b'"error"'),
     "responses": (
         b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"error"',
     ),
@@ -166,6 +189,7 @@ _LAST_WORDS: Mapping[Dialect, tuple[bytes, ...]] = {
     "chat": (b"[DONE]",),
     "messages": (b"message_stop",),
     "gemini": (b'"finishReason"',),
+    "converse": (b'"messageStop"',),
     "responses": (b"response.completed", b"response.incomplete"),
 }
 
@@ -333,6 +357,17 @@ def _read_gemini(text: bytes, before: Usage) -> _Note:
     return usage, stop, chunk.error is not None
 
 
+def _read_converse(text: bytes, before: Usage) -> _Note:
+    event = _CONVERSE.decode(text)
+    used = event.usage or (event.metadata.usage if event.metadata else None)
+    reason = event.stop_reason or (event.message_stop.stop_reason if event.message_stop else None)
+    return (
+        before if used is None else used.read(),
+        stops.FROM_CONVERSE.get(reason, "end") if reason else None,
+        event.error is not None,
+    )
+
+
 def _response_usage(response: _Response) -> Usage | None:
     return None if response.usage is None else response.usage.read()
 
@@ -355,6 +390,7 @@ _READ: Mapping[Dialect, Callable[[bytes, Usage], _Note]] = {
     "chat": _read_chat,
     "messages": _read_messages,
     "gemini": _read_gemini,
+    "converse": _read_converse,
     "responses": _read_responses,
 }
 

@@ -122,6 +122,24 @@ class GeminiUsage(Struct, rename="camel"):
         )
 
 
+class ConverseUsage(Struct, rename="camel"):
+    """The `usage` of Converse; like Anthropic's its three buckets of input are disjoint."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+
+    def read(self) -> Usage:
+        """Return it in our buckets."""
+        return Usage(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cached_input_tokens=self.cache_read_input_tokens or 0,
+            cache_creation_input_tokens=self.cache_write_input_tokens or 0,
+        )
+
+
 def total_input(usage: Usage) -> int:
     """Return the whole input, as OpenAI counts it."""
     buckets = (usage.cached_input_tokens, usage.cache_creation_input_tokens)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from pointsman.providers.http.event_stream import EVENT_STREAM, BadFrame, EventStreamDecoder
 from pointsman.providers.key_choice import KeyChoice
 from pointsman.providers.port import Deadlines, ErrorClass, UpstreamError
 
@@ -68,10 +69,10 @@ class Exchange:
     """
 
     __slots__ = (
-        "_callback", "_failure", "_is_paused", "_is_whole", "_limits", "_loop", "_pieces",
-        "_refusal", "_size", "_source", "_take", "_total", "_waiter", "attempts", "credential",
-        "deadlines", "ends_at", "has_begun", "headers", "is_stale", "key", "key_choice",
-        "status",
+        "_callback", "_decoder", "_failure", "_is_paused", "_is_whole", "_limits", "_loop",
+        "_pieces", "_refusal", "_size", "_source", "_take", "_total", "_waiter", "attempts",
+        "credential", "deadlines", "ends_at", "has_begun", "headers", "is_stale", "key",
+        "key_choice", "status",
     )  # fmt: skip
 
     def __init__(
@@ -100,6 +101,8 @@ class Exchange:
         self._total = 0
         self._waiter: asyncio.Future[None] | None = None
         self._failure: tuple[str, ErrorClass] | None = None
+        self._decoder: EventStreamDecoder | None = None
+        """Turns binary events into text as they come."""
         self._is_whole = False
         self._is_paused = False
         self._callback: Callable[[], None] | None = None
@@ -114,11 +117,17 @@ class Exchange:
         """Take the head."""
         self.status = status
         self.headers = headers
+        if headers.get("content-type") == EVENT_STREAM:
+            self._decoder = EventStreamDecoder(headers.get("x-amzn-requestid", ""))
         if self._waiter is not None or status != 200:
             self._wake()
 
     def on_piece(self, piece: bytes) -> None:
         """Take a piece of the body."""
+        if self._decoder is not None:
+            piece = self._decode(self._decoder, piece)
+            if not piece:
+                return
         if self._take is not None and self._pass(self._take, piece):
             return
         self._pieces.append(piece)
@@ -133,9 +142,22 @@ class Exchange:
 
     def on_end(self) -> None:
         """Learn that the answer is whole; the connection belongs to others from now on."""
+        if self._decoder is not None and self._decoder.is_within:
+            self.on_failure("the event stream ended within an event", "network")
+            return
         self._source = None
         self._is_whole = True
         self._wake()
+
+    def _decode(self, decoder: EventStreamDecoder, piece: bytes) -> bytes:
+        try:
+            return decoder.feed(piece)
+        except BadFrame as error:
+            source = self._source
+            self.on_failure(f"the event stream cannot be read: {error}", "network")
+            if source is not None:
+                source.abort()
+            return b""
 
     def on_failure(self, message: str, error_class: ErrorClass) -> None:
         """Learn that nothing more will come."""

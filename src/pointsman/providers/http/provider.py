@@ -18,6 +18,7 @@ from pointsman.providers.credentials import NO_SECRET, Secret
 from pointsman.providers.dialects.chat.fields import with_field_names
 from pointsman.providers.failures import failure_of
 from pointsman.providers.http.address import Resolve, resolve_host
+from pointsman.providers.http.event_stream import EVENT_STREAM
 from pointsman.providers.http.exchange import Exchange, RequestBytes
 from pointsman.providers.http.heads import HeadTemplate, target_of
 from pointsman.providers.http.key_ring import KeyRing
@@ -103,7 +104,7 @@ _MODEL: Final = "{model}"
 """Where the model stands in an address."""
 _ERROR_BODY_S = 5.0
 _ERROR_BODY_BYTES = 64 * 1024
-_ACCEPTED_TYPES = ("application/json", "text/event-stream", "")
+_ACCEPTED_TYPES = ("application/json", "text/event-stream", EVENT_STREAM, "")
 _OF_JSON: Final = ("", "embeddings", "completions")
 """The operations that answer in JSON or events; others may bring sound, pictures or plain text."""
 
@@ -284,7 +285,8 @@ class HttpProvider:
             vendor = self._vendor
             body = with_field_names(outgoing.body, vendor.renames, vendor.leaves_out)
             outgoing = replace(outgoing, body=body)
-        message = head.message(outgoing, secret)
+        is_signed = self._login is not None and self._login.signs
+        message = head.message(outgoing, NO_SECRET if is_signed else secret)
         message.key = key
         return message, used, secret
 
@@ -298,7 +300,7 @@ class HttpProvider:
         if outgoing.is_stream:
             at, query = vendor.stream_paths.get(dialect, at), vendor.stream_query
         # The name is the configuration's; the models of a home are few.
-        at = at.replace(_MODEL, quote(outgoing.model, safe="-._~@:"))
+        at = at.replace(_MODEL, quote(outgoing.model, safe=vendor.model_letters))
         if at not in self._heads:
             self._heads[at] = self._new_head(outgoing.operation or dialect, at, query)
         return self._heads[at]

@@ -37,12 +37,14 @@ class TokenEndpoint:
         self._pool = ConnectionPool(self.origin, pool, resolve=outside.resolve)
         self._outside = outside
 
-    async def post(self, form: Mapping[str, str], lines: str = "") -> bytes:
+    async def post(
+        self, form: Mapping[str, str], lines: str = "", accept: str = "application/json"
+    ) -> bytes:
         """Send a form and return the body of the answer, or raise `UpstreamError`."""
         body = encode_form(form)
         head = (
             f"POST {self.target} HTTP/1.1\r\nhost: {self.origin.host_header}\r\n"
-            f"user-agent: pointsman/{VERSION}\r\naccept: application/json\r\n"
+            f"user-agent: pointsman/{VERSION}\r\naccept: {accept}\r\n"
             f"content-type: {FORM}\r\n{lines}content-length: {len(body)}\r\n\r\n"
         )
         ends_at = asyncio.get_running_loop().time() + _DEADLINES.total_s

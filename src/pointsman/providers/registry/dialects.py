@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, cast
 
-from pointsman.providers.dialects import chat, gemini, messages, responses
+from pointsman.providers.dialects import chat, converse, gemini, messages, responses
 from pointsman.providers.dialects.loss import WrittenRequest
 from pointsman.providers.messages import ModelRequest, Response
 from pointsman.providers.port import Dialect
@@ -80,6 +80,7 @@ _SPEAKERS: Mapping[Dialect, Speaker] = {
 _PROVIDER_SPEAKERS: Mapping[Dialect, ProviderSpeaker] = {
     **_SPEAKERS,
     "gemini": cast("ProviderSpeaker", gemini),
+    "converse": cast("ProviderSpeaker", converse),
 }
 
 

@@ -14,6 +14,7 @@ from pointsman.providers.embedded.provider import EmbeddedProvider, EmbeddedSett
 from pointsman.providers.http.pool import PoolSettings
 from pointsman.providers.http.provider import HttpProvider, ProviderEnvironment
 from pointsman.providers.login import OpenLogin
+from pointsman.providers.logins.aws import AwsLogin
 from pointsman.providers.logins.tokens import entra_login
 from pointsman.providers.port import (
     Deadlines,
@@ -112,7 +113,11 @@ def _open_login(
     name: str, configured: Configured, home: Path, pool: PoolSettings, outside: ProviderEnvironment
 ) -> OpenLogin | None:
     login = configured.login
-    return None if login is None else entra_login(name, login, home, pool, outside)
+    if login is None:
+        return None
+    if configured.kind == "bedrock":
+        return AwsLogin(name, login, configured.region, home, pool, outside)
+    return entra_login(name, login, home, pool, outside)
 
 
 def _gguf(name: str, configured: Configured, models: ModelsFile, home: Path) -> ModelProvider:

@@ -133,6 +133,16 @@ class Telemetry(Struct, frozen=True, forbid_unknown_fields=True):
     logs: Literal["off", "json"] = "json"
 
 
+class ReceiptSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether answers name their receipt in `x-pointsman-receipt`.
+
+    `base_url` is where callers reach this gateway; without it the header holds a path.
+    """
+
+    in_answers: bool = False
+    base_url: Annotated[str, Meta(max_length=200, pattern=r"^(https?://[!-~]+)?$")] = ""
+
+
 class WorkflowSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The actions open to stages of workflows and targets of sensors; others are refused.
 
@@ -193,6 +203,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     upstream: UpstreamSettings = UpstreamSettings()
     telemetry: Telemetry = Telemetry()
+    receipts: ReceiptSettings = ReceiptSettings()
     workflow: WorkflowSettings = WorkflowSettings()
     judge: JudgeSettings = JudgeSettings()
     tools: ToolSettings = ToolSettings()

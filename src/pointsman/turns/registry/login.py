@@ -34,13 +34,21 @@ class ProviderKey(SecretRef, frozen=True, forbid_unknown_fields=True):
 class ProviderLogin(Struct, frozen=True, forbid_unknown_fields=True):
     """How to log in where a key alone is not enough.
 
-    Azure takes the credentials of an Entra client: `tenant`, `client` and `secret`. `token_url`
-    and `scope` stand in place of the vendor's own.
+    Azure takes the credentials of an Entra client: `tenant`, `client` and `secret`. Bedrock takes
+    the keys of an account, `access_key` and `secret_key`, or those of a `profile`, and a `role`
+    that these assume. `token_url` and `scope` stand in place of the vendor's own.
     """
 
     tenant: Annotated[str, Meta(pattern="^[A-Za-z0-9.-]{0,100}$")] = ""
     client: str = ""
     secret: SecretRef | None = None
+    access_key: SecretRef | None = None
+    secret_key: SecretRef | None = None
+    session_token: SecretRef | None = None
+    profile: str = ""
+    profile_file: str = "~/.aws/credentials"
+    role: str = ""
+    external_id: str = ""
     token_url: str = ""
     scope: str = ""
 
@@ -50,10 +58,19 @@ class ProviderLogin(Struct, frozen=True, forbid_unknown_fields=True):
             value = getattr(self, name)
             if isinstance(value, SecretRef):
                 yield name, value
+        if self.profile:
+            yield "profile", SecretRef(file=self.profile_file)
 
 
-_NEEDED: Final[dict[Kind, tuple[str, ...]]] = {"azure": ("tenant", "client", "secret")}
-_ALLOWED: Final[dict[Kind, tuple[str, ...]]] = {"azure": ("token_url", "scope")}
+_KEYS: Final = ("access_key", "secret_key")
+_NEEDED: Final[dict[Kind, tuple[str, ...]]] = {
+    "azure": ("tenant", "client", "secret"),
+    "bedrock": _KEYS,
+}
+_ALLOWED: Final[dict[Kind, tuple[str, ...]]] = {
+    "azure": ("token_url", "scope"),
+    "bedrock": ("session_token", "profile", "profile_file", "role", "external_id", "token_url"),
+}
 
 
 def login_problem(kind: Kind, login: ProviderLogin | None, *, has_key: bool) -> str:
@@ -65,12 +82,21 @@ def login_problem(kind: Kind, login: ProviderLogin | None, *, has_key: bool) -> 
         return f"a provider of kind `{kind}` has no `login`: write `api_key`"
     if has_key:
         return "a provider has an `api_key` or a `login`, not both"
-    given = [name for name, value in asdict(login).items() if value]
+    return _parts_problem(kind, login, needed) or _address_problem(login.token_url)
+
+
+def _parts_problem(kind: Kind, login: ProviderLogin, needed: tuple[str, ...]) -> str:
+    usual = asdict(ProviderLogin())
+    given = [name for name, value in asdict(login).items() if value != usual[name]]
+    if login.profile:
+        if any(name in given for name in (*_KEYS, "session_token")):
+            return "a login has keys or a `profile`, not both"
+        needed = ("profile",)
     if missing := [name for name in needed if name not in given]:
         return f"the login lacks `{missing[0]}`"
     if other := [name for name in given if name not in (*needed, *_ALLOWED[kind])]:
         return f"the login of kind `{kind}` has no `{other[0]}`"
-    return _address_problem(login.token_url)
+    return ""
 
 
 def _address_problem(url: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from pointsman.errors import DocumentError, InputError, Problem
+from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
 from pointsman.kernel.literal import AtLeastOne, Usd
@@ -20,15 +20,10 @@ from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.registry.catalogue import NOTHING_KNOWN, Capabilities, merge_capabilities
-from pointsman.turns.registry.login import ProviderKey, ProviderLogin, SecretRef, login_problem
+from pointsman.turns.registry.login import ProviderKey, ProviderLogin
 from pointsman.turns.registry.prices import Price, highest_cost, output_bound
-from pointsman.turns.registry.services import (
-    SERVICE_BY_NAME,
-    SPOKEN,
-    Kind,
-    WireFormat,
-)
-from pointsman.turns.registry.upstream import read_base_url, read_headers
+from pointsman.turns.registry.provider_problems import has_own_address, provider_problems
+from pointsman.turns.registry.services import Kind, WireFormat
 
 EMBEDDED_MODEL = "embedded:smollm2-135m"
 """The local model that is always there."""
@@ -51,7 +46,7 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     `path` is the GGUF file of an embedded one. `speaks` names wire formats beyond those of its
     kind; `allow_private` lets its host name lead into a private network. It is asked what a
     streamed chat answer used, also where its caller does not ask, unless `stream_usage: as_asked`.
-    `api_version` is Azure's. `login` stands in place of `api_key`.
+    `api_version` is Azure's, `region` Bedrock's. `login` stands in place of `api_key`.
     """
 
     kind: Kind
@@ -62,6 +57,7 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     stream_usage: Literal["as_asked", "ask"] = "ask"
     api_key: ProviderKey | tuple[ProviderKey, ...] | None = None
     login: ProviderLogin | None = None
+    region: Annotated[str, Meta(pattern="^[a-z0-9-]{0,40}$")] = ""
     api_version: Annotated[str, Meta(pattern="^[A-Za-z0-9.-]{0,40}$")] = ""
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
@@ -211,13 +207,12 @@ def names_in_tables(name: str, models: ModelsFile) -> tuple[str, ...]:
     """
     provider = models.providers.get(provider_of(name))
     # Where a kind has no address of its own, each customer's is the vendor's.
-    if provider is None or (provider.base_url and _has_own_address(provider)):
+    if provider is None or (provider.base_url and has_own_address(provider)):
         return (name,)
-    return tuple(dict.fromkeys((name, f"{provider.kind}:{name.partition(':')[2]}")))
-
-
-def _has_own_address(provider: Provider) -> bool:
-    return provider.kind == "embedded" or bool(SERVICE_BY_NAME[provider.kind].base_url)
+    own = name.partition(":")[2]
+    # The name of an inference profile of Bedrock ends with that of the model.
+    short = own.rpartition("/")[2] if own.startswith("arn:") else own
+    return tuple(dict.fromkeys((name, f"{provider.kind}:{short}")))
 
 
 def _complete(
@@ -260,10 +255,7 @@ def _problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     yield from _model_problems(models, document)
     yield from _alias_problems(models, document)
     yield from _accept_problems(models, document)
-    yield from _secret_problems(models, document)
-    yield from _path_problems(models, document)
-    yield from _usage_problems(models, document)
-    yield from _upstream_problems(models, document)
+    yield from provider_problems(models.providers, document)
 
 
 def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
@@ -283,52 +275,6 @@ def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
             hint = meant(provider, providers)
             yield document.problem(path, Code.UNKNOWN_VALUE, message, hint, key=True)
         seen.setdefault(model_id(name), name)
-
-
-def _path_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
-    for name, provider in models.providers.items():
-        at: Path = ("providers", name, "path")
-        if provider.path and provider.kind != "embedded":
-            message = "only an `embedded` provider runs a file"
-            yield document.problem(at, Code.INVALID_VALUE, message)
-
-
-def _usage_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
-    for name, provider in models.providers.items():
-        if provider.kind == "anthropic" and provider.stream_usage == "as_asked":
-            at: Path = ("providers", name, "stream_usage")
-            message = "an `anthropic` provider always tells what a stream used"
-            yield document.problem(at, Code.INVALID_VALUE, message, "leave `stream_usage` out")
-
-
-def _upstream_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
-    """Find what the gateway would refuse when it opens the providers."""
-    for name, provider in models.providers.items():
-        at: Path = ("providers", name)
-        if provider.kind == "embedded":
-            continue
-        for key, read in (("base_url", _read_address), ("headers", _read_headers)):
-            try:
-                read(provider)
-            except InputError as error:
-                yield document.problem((*at, key), Code.INVALID_VALUE, error.message, error.hint)
-        if not (provider.base_url or _has_own_address(provider)):
-            message = f"a provider of kind `{provider.kind}` needs its `base_url`"
-            yield document.problem(at, Code.MISSING_KEY, message)
-        for index, dialect in enumerate(provider.speaks):
-            if dialect not in SPOKEN[provider.kind]:
-                message = f"a provider of kind `{provider.kind}` cannot speak `{dialect}`"
-                path = (*at, "speaks", index)
-                yield document.problem(path, Code.INVALID_VALUE, message)
-
-
-def _read_address(provider: Provider) -> None:
-    if provider.base_url:
-        read_base_url(provider.base_url)
-
-
-def _read_headers(provider: Provider) -> None:
-    read_headers(provider.headers)
 
 
 def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
@@ -356,27 +302,6 @@ def _accept_problems(models: ModelsFile, document: Document) -> Iterable[Problem
             yield document.problem(
                 ("accept", name), Code.UNKNOWN_VALUE, message, meant(target, ["auto", *known])
             )
-
-
-def _secret_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
-    for name, provider in models.providers.items():
-        at: Path = ("providers", name, "api_key")
-        given = provider.api_key
-        if message := login_problem(provider.kind, provider.login, has_key=given is not None):
-            yield document.problem(("providers", name, "login"), Code.INVALID_VALUE, message)
-        if provider.api_version and provider.kind != "azure":
-            message = "only an `azure` provider has an `api_version`"
-            yield document.problem((*at[:2], "api_version"), Code.INVALID_VALUE, message)
-        listed = given if isinstance(given, tuple) else ()
-        keys: list[tuple[Path, SecretRef]] = [((*at, i), key) for i, key in enumerate(listed)]
-        if isinstance(given, SecretRef):
-            keys.append((at, given))
-        if provider.login is not None:
-            keys += [((*at[:2], "login", at_), key) for at_, key in provider.login.secrets()]
-        for path, key in keys:
-            if bool(key.env) == bool(key.file):
-                message = "a secret is named by either `env` or `file`"
-                yield document.problem(path, Code.INVALID_VALUE, message)
 
 
 def call_estimate(model: Model, input_tokens: int, asked_output: int | None) -> MicroUsd | None:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 Kind = Literal[
     "openai", "anthropic", "ollama", "embedded", "gemini", "mistral", "groq", "deepseek", "xai",
     "together", "fireworks", "cerebras", "openrouter", "perplexity", "vllm", "sglang", "llamacpp",
-    "lmstudio", "azure",
+    "lmstudio", "azure", "bedrock",
 ]  # fmt: skip
 """What `kind:` of a provider may be: a service of the table below, or `embedded`."""
 
-Wire = Literal["openai", "anthropic", "gemini", "azure"]
-WireFormat = Literal["chat", "responses", "messages", "gemini"]
+Wire = Literal["openai", "anthropic", "gemini", "azure", "bedrock"]
+WireFormat = Literal["chat", "responses", "messages", "gemini", "converse"]
 
 
 class StarterModel(Struct, frozen=True):
@@ -112,6 +112,16 @@ SERVICES: Final = (
         wire="azure",
         speaks=_CHAT_AND_RESPONSES,
         note="key header `api-key`, or a token of [Entra](../guide/clouds.md#azure-openai)",
+    ),
+    ModelService(
+        "bedrock",
+        "Amazon Bedrock",
+        "https://bedrock-runtime.{region}.amazonaws.com",
+        ("AWS_BEARER_TOKEN_BEDROCK",),
+        wire="bedrock",
+        speaks=("converse",),
+        note="its own `Converse`; a key of Bedrock's own, or "
+        "[keys, a profile, a role](../guide/clouds.md#amazon-bedrock) of an account; no embeddings",
     ),
     ModelService(
         "mistral",

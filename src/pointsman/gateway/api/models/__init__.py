@@ -32,6 +32,7 @@ ANSWER_HEADERS: Final = {
     "x-pointsman-model": "our id of the model that served",
     "x-pointsman-policy": "the slot that chose it, or `turn_lock`",
     "x-pointsman-rule": "the rule that chose it, percent-encoded; only where one did",
+    "x-pointsman-receipt": "where its receipt is; only under `receipts: {in_answers: true}`",
     "x-pointsman-notice": "`turns.choice_rejected` where a model chosen by hand was passed over",
     "x-pointsman-fallback-from": "the models that failed, or were chosen by hand and passed over",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from pointsman.access.roles import ACTING, ALL, AUDITING
+from pointsman.audit.receipts.shapes import Disclosure
 from pointsman.gateway.serving.route import BEFORE, LIMIT, Parameter, Route, declare
 from pointsman.kernel.schema_tree import Schema
 from pointsman.turns.story.turn_story import TurnState
@@ -26,6 +27,12 @@ TURN_FILTERS: Final = (
     Parameter(
         "state", "only turns that came to this", {"type": "string", "enum": [*get_args(TurnState)]}
     ),
+)
+
+DISCLOSE: Final = Parameter(
+    "disclose",
+    "how much it tells: everything, what decided beside salted commitments, or the outcome alone",
+    {"type": "string", "enum": [*get_args(Disclosure)], "default": "full"},
 )
 
 ROUTES: Final = (
@@ -60,6 +67,16 @@ ROUTES: Final = (
             "tell all that is recorded about a turn: facts, policy, calls",
             handler="show_record",
             answer="RecordAnswer",
+        ),
+        Route(
+            "GET",
+            "/api/turns/{id}/receipt",
+            "read",
+            ALL,
+            "send the signed receipt of a turn, from which its decision can be derived again",
+            handler="show_receipt",
+            answer="pointsman.audit.receipts.shapes.TurnReceipt",
+            parameters=(DISCLOSE,),
         ),
         Route(
             "POST",

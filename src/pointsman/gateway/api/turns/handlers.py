@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final, cast, get_args
 
+from msgspec import Raw
 from msgspec.structs import asdict
 
 from pointsman.app import Pointsman
+from pointsman.audit.receipts.shapes import Disclosure
 from pointsman.audit.turn_shapes import turn_answer, turn_row
 from pointsman.audit.turn_story import recent_stories
 from pointsman.errors import InputError
@@ -79,6 +81,15 @@ class TurnApi:
         is_open = caller.is_admin
         home = pointsman.home.seen_by(caller.reach)
         return await in_thread(lambda: record_of(home, name, is_open=is_open))
+
+    async def show_receipt(self, request: ApiRequest) -> Raw:
+        """Send the signed receipt of a turn."""
+        asked = request.parameter("disclose") or "full"
+        if asked not in get_args(Disclosure):
+            raise InputError("`disclose` is none there is", hint=", ".join(get_args(Disclosure)))
+        name, pointsman, reach = request.part("id"), self._parts.pointsman, request.caller.reach
+        disclosure = cast(Disclosure, asked)
+        return Raw(await in_thread(lambda: pointsman.receipt(name, disclosure, reach)))
 
     async def replay_turn(self, request: ApiRequest) -> ReplayedAnswer:
         """Re-run the decisions of a turn, and compare their bytes."""

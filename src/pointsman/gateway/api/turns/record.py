@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
 
-from pointsman.audit.recorded_turns import TURN, turn_named
+from pointsman.audit.recorded_turns import entries_about, turn_named
 from pointsman.audit.turn_shapes import DifferenceRow
 from pointsman.errors import MissingSnapshot, NotFound, PointsmanError
 from pointsman.gateway.api.turns.shapes import (
@@ -126,15 +126,9 @@ def _linked_entries(
     ledger: LedgerReader, turn: Stored, chains: Mapping[int, str]
 ) -> Iterator[LinkedEntry]:
     """Return the entries about a turn and about each decision on it, in order."""
-    about = [each for each in ledger.with_ref(turn.entry.ref) if each != turn]
-    decisions = [turn, *(each for each in about if each.entry.kind.startswith(f"{TURN}."))]
-    acted = [each for decision in decisions for each in ledger.with_ref(decision.entry.id)]
-    known: dict[tuple[int, int], Stored] = {
-        (each.chain, each.entry.seq): each
-        for each in (*about, *acted)
-        if each.entry.kind not in _NOT_SHOWN
-    }
-    for each in _in_order(list(known.values()))[:MOST_LINKED]:
+    about = (each for each in entries_about(ledger, turn) if each != turn)
+    shown = [each for each in about if each.entry.kind not in _NOT_SHOWN]
+    for each in shown[:MOST_LINKED]:
         entry = each.entry
         yield LinkedEntry(
             entry.id,
@@ -145,10 +139,6 @@ def _linked_entries(
             entry.hash.hex(),
             _detail(entry.payload),
         )
-
-
-def _in_order(found: Sequence[Stored]) -> list[Stored]:
-    return sorted(found, key=lambda each: (each.entry.at, each.chain, each.entry.seq))
 
 
 def _detail(payload: bytes) -> Raw:

@@ -51,12 +51,12 @@ def write_request(request: ModelRequest, model: str) -> WrittenRequest:
         body["tools"] = [_tool(each) for each in request.tools]
         if request.tool_choice is not None:
             body["tool_choice"] = _choice(request.tool_choice, losses)
-    _write_thinking(request, model, body, losses)
+    write_claude_thinking(request, model, body, losses)
     if request.output is not None:
         config = body.setdefault("output_config", {})
-        assert isinstance(config, dict)  # noqa: S101 - set here or in `_write_thinking`
+        assert isinstance(config, dict)  # noqa: S101 - set here or with the thinking
         config["format"] = _format(request.output, losses)
-    _write_sampling(request, model, body, losses)
+    write_claude_sampling(request, model, body, losses)
     if request.stop:
         body["stop_sequences"] = request.stop
     if request.user:
@@ -159,7 +159,7 @@ def _format(output: OutputFormat, losses: Losses) -> dict[str, object]:
     return {"type": "json_schema", "schema": output.schema}
 
 
-def _write_thinking(
+def write_claude_thinking(
     request: ModelRequest, model: str, body: dict[str, object], losses: Losses
 ) -> None:
     """Write how much to think: a budget for older models, an effort for those that decide."""
@@ -213,7 +213,7 @@ def _write_budget(budget: int, asked: int | None, body: dict[str, object], losse
         body["thinking"] = {"type": "enabled", "budget_tokens": fitting}
 
 
-def _write_sampling(
+def write_claude_sampling(
     request: ModelRequest, model: str, body: dict[str, object], losses: Losses
 ) -> None:
     """Write sampling where the model takes it; with thinking it takes none."""

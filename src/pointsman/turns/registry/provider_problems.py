@@ -1,0 +1,111 @@
+"""Everything in the providers of `models.yaml` that cannot work, each at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from pointsman.errors import InputError, Problem
+from pointsman.kernel.codes import Code
+from pointsman.kernel.document import Document, Path
+from pointsman.turns.registry.login import SecretRef, login_problem
+from pointsman.turns.registry.services import SERVICE_BY_NAME, SPOKEN
+from pointsman.turns.registry.upstream import read_base_url, read_headers
+
+if TYPE_CHECKING:
+    from pointsman.turns.registry.models import Provider
+
+    Providers = Mapping[str, Provider]
+
+
+def provider_problems(providers: Providers, document: Document) -> Iterable[Problem]:
+    """Return every problem of the providers."""
+    yield from _secret_problems(providers, document)
+    yield from _path_problems(providers, document)
+    yield from _usage_problems(providers, document)
+    yield from _upstream_problems(providers, document)
+
+
+def has_own_address(provider: Provider) -> bool:
+    """Tell whether its kind has one address for all customers."""
+    address = "fixed" if provider.kind == "embedded" else SERVICE_BY_NAME[provider.kind].base_url
+    return bool(address) and "{" not in address
+
+
+def _path_problems(providers: Providers, document: Document) -> Iterable[Problem]:
+    for name, provider in providers.items():
+        at: Path = ("providers", name, "path")
+        if provider.path and provider.kind != "embedded":
+            message = "only an `embedded` provider runs a file"
+            yield document.problem(at, Code.INVALID_VALUE, message)
+
+
+def _usage_problems(providers: Providers, document: Document) -> Iterable[Problem]:
+    for name, provider in providers.items():
+        if provider.kind == "anthropic" and provider.stream_usage == "as_asked":
+            at: Path = ("providers", name, "stream_usage")
+            message = "an `anthropic` provider always tells what a stream used"
+            yield document.problem(at, Code.INVALID_VALUE, message, "leave `stream_usage` out")
+
+
+def _upstream_problems(providers: Providers, document: Document) -> Iterable[Problem]:
+    """Find what the gateway would refuse when it opens the providers."""
+    for name, provider in providers.items():
+        at: Path = ("providers", name)
+        if provider.kind == "embedded":
+            continue
+        for key, read in (("base_url", _read_address), ("headers", _read_headers)):
+            try:
+                read(provider)
+            except InputError as error:
+                yield document.problem((*at, key), Code.INVALID_VALUE, error.message, error.hint)
+        yield from _place_problems(provider, at, document)
+        for index, dialect in enumerate(provider.speaks):
+            if dialect not in SPOKEN[provider.kind]:
+                message = f"a provider of kind `{provider.kind}` cannot speak `{dialect}`"
+                path = (*at, "speaks", index)
+                yield document.problem(path, Code.INVALID_VALUE, message)
+
+
+def _place_problems(provider: Provider, at: Path, document: Document) -> Iterable[Problem]:
+    """Find the parts that a customer's own address lacks."""
+    address = SERVICE_BY_NAME[provider.kind].base_url
+    has_region = "{region}" in address
+    message = f"a provider of kind `{provider.kind}` needs its"
+    if has_region and not provider.region:
+        yield document.problem(at, Code.MISSING_KEY, f"{message} `region`")
+    elif not (provider.base_url or address):
+        yield document.problem(at, Code.MISSING_KEY, f"{message} `base_url`")
+    if provider.region and not has_region:
+        message = f"a provider of kind `{provider.kind}` has no `region`"
+        yield document.problem((*at, "region"), Code.INVALID_VALUE, message)
+
+
+def _read_address(provider: Provider) -> None:
+    if provider.base_url:
+        read_base_url(provider.base_url)
+
+
+def _read_headers(provider: Provider) -> None:
+    read_headers(provider.headers)
+
+
+def _secret_problems(providers: Providers, document: Document) -> Iterable[Problem]:
+    for name, provider in providers.items():
+        at: Path = ("providers", name, "api_key")
+        given = provider.api_key
+        if message := login_problem(provider.kind, provider.login, has_key=given is not None):
+            yield document.problem(("providers", name, "login"), Code.INVALID_VALUE, message)
+        if provider.api_version and provider.kind != "azure":
+            message = "only an `azure` provider has an `api_version`"
+            yield document.problem((*at[:2], "api_version"), Code.INVALID_VALUE, message)
+        listed = given if isinstance(given, tuple) else ()
+        keys: list[tuple[Path, SecretRef]] = [((*at, i), key) for i, key in enumerate(listed)]
+        if isinstance(given, SecretRef):
+            keys.append((at, given))
+        if provider.login is not None:
+            keys += [((*at[:2], "login", at_), key) for at_, key in provider.login.secrets()]
+        for path, key in keys:
+            if bool(key.env) == bool(key.file):
+                message = "a secret is named by either `env` or `file`"
+                yield document.problem(path, Code.INVALID_VALUE, message)
