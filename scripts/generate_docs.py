@@ -130,6 +130,7 @@ REJECTIONS = {
     "no_system_prompt_support": "the turn has a system prompt, and the model takes none",
     "no_structured_output_support": "the turn needs structured output, which the model lacks",
     "over_budget": "a budget has too little left, or the model's price is unknown",
+    "stopped": "an order stopped all calls, those of the tenant or those to the provider",
 }
 PLACEMENT_ERRORS = {
     "E-ROUTE-001": "a policy rule blocks the question, or no rule of the table holds for it",

@@ -23,7 +23,7 @@ from pointsman.audit.recorded_turns import (
     recent_turns,
     shown_turn,
 )
-from pointsman.errors import LedgerUnavailable, NotFound, NotPublishing
+from pointsman.errors import InputError, LedgerUnavailable, NotFound, NotPublishing
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed, seal_text
 from pointsman.kernel.instant import EPOCH, LATEST, Clock, IdSource, Instant
@@ -40,6 +40,7 @@ from pointsman.recording.machine import SystemClock, Ulids
 from pointsman.recording.own_detectors import OwnDetectors
 from pointsman.recording.placing import PlacedTurn, PlacementGathering
 from pointsman.recording.ruling import decide_placement, decide_turn, policies_in_force
+from pointsman.recording.stops import StopKeeper, StopOrder, Stops
 from pointsman.recording.taints import TaintedSession, Taints, tainted_sessions
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.home import Home, home_path, open_home
@@ -53,6 +54,7 @@ from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.facts import (
     FACTS_FORM,
     GivenFacts,
+    StopScope,
     TurnFacts,
     with_seal,
 )
@@ -120,7 +122,9 @@ class Pointsman:
         self.clock: Clock = clock or SystemClock()
         self.ids: IdSource = ids or Ulids(self.clock)
         self.files = opened_policies(self.home, tuple(each.name for each in KINDS))
-        self.gathering = Gathering(self.home, self.files, lambda: self.health)
+        self.stops = Stops(self.home)
+        """The orders that forbid model calls."""
+        self.gathering = Gathering(self.home, self.files, lambda: self.health, self.stops)
         self.taints = Taints(self.home.database)
         self._placements = PlacementGathering(self.home, self.taints, lambda: self.own_detectors)
         self.gather_placement = self._placements.gather
@@ -156,6 +160,7 @@ class Pointsman:
         if "health" in self.__dict__:
             self.health.close()
         self.taints.close()
+        self.stops.close()
         if self._agents is not None:
             self._agents.close()
         self.files.close()
@@ -190,7 +195,7 @@ class Pointsman:
             with self._opening:
                 if self._agents is None:
                     opened = (self.home, self.decision_recorder, self.clock, self.ids)
-                    self._agents = open_agent_services(*opened)
+                    self._agents = open_agent_services(*opened, self.stop_keeper)
         return self._agents
 
     @cached_property
@@ -198,6 +203,27 @@ class Pointsman:
         """The detectors of the operator's own, read when first asked for; None without any."""
         detectors = self.files.settings().value.privacy.detectors
         return OwnDetectors(detectors) if detectors else None
+
+    @property
+    def stop_keeper(self) -> StopKeeper:
+        """Orders stops, and ends them for approved requests."""
+        sources = (self.clock, self.ids)
+        return StopKeeper(self.home, self.decision_recorder, sources, self.stops)
+
+    def order_stop(
+        self, scope: StopScope, name: str, reason: str, by: str, *, cuts_calls: bool = False
+    ) -> StopOrder:
+        """Order that calls stop; obeyed by every process of the home within a second."""
+        if not reason.strip():
+            raise InputError("a stop needs its reason")
+        if scope == "provider":
+            provider, model = _named_scope(self.in_force(), name)
+            if model is not None:
+                raise InputError(f"`{name[:100]}` is a model: a stop is for its provider")
+            name = provider
+        elif (scope == "all") != (not name):
+            raise InputError("name a tenant or a provider, or stop all without a name")
+        return self.stop_keeper.order(scope, name, reason, by, cuts_calls=cuts_calls)
 
     @cached_property
     def health(self) -> LiveHealth:
@@ -244,7 +270,7 @@ class Pointsman:
             self.clock,
             self.ids,
         )
-        ground = OpenHome(*parts, self.gather_placement)
+        ground = OpenHome(*parts, self.gather_placement, self.stops)
         return open_conversations(
             ground, equip=equip_from_home, health=self.health, calls=self.calls
         )

@@ -485,6 +485,13 @@ class ModelNotConfigured(RoutingFailed):
     is_final = True
 
 
+class TurnStopped(RoutingFailed):
+    """an order stopped these calls until it is lifted"""
+
+    code = "routing.stopped"
+    is_final = True
+
+
 class RateLimited(RoutingFailed):
     """the limit of requests or tokens a minute is used up"""
 

@@ -110,6 +110,7 @@ TOLD = _cases(
     "choices.yaml",
     "worked_examples.yaml",
     "validation.yaml",
+    "splits.yaml",
     "workspaces.yaml",
     "delegation.yaml",
     "overrides.yaml",

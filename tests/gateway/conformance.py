@@ -178,6 +178,10 @@ class World:
                 name = f"/api/sessions/{self._session_of(path)}/pin"
                 told = self.live.post(name, {"model": pinned}, **self.headers)
                 assert told.status_code == 200, told.text
+        if stopped := before.get("stop"):
+            given = {"scope": "provider", "name": stopped, "reason": "drill"}
+            told = self.live.post("/api/stops", given, authorization=f"Bearer {ADMIN_TOKEN}")
+            assert told.status_code == 201, told.text
         if gone := before.get("remove"):
             target = self.live.home / "models.yaml"
             models = json.loads(target.read_text())

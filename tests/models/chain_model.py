@@ -4,6 +4,7 @@ It shares no code with the product. It takes files and facts as plain values, in
 write them, and says what must come out. Patterns must stay in what `re` and RE2 agree on.
 """
 
+import hashlib
 import re
 from fractions import Fraction
 from typing import Any
@@ -95,6 +96,22 @@ def _holds(name: str, value: Any, facts: Plain, message: str, use: str) -> bool:
         "not": lambda: not holds(value, facts, message, use),
     }
     return answers[name]()
+
+
+def drawn(rule: str, targets: list[tuple[str, int]], by: str, facts: Plain) -> str:
+    """The model whose slots hold a unit, by the published method; no unit is in slot 0."""
+    unit = (facts.get("split_units") or {}).get(by, "")
+    slot, total = 0, sum(weight for _, weight in targets)
+    if unit:
+        said = [f"routing rule {rule}".encode(), b"s:" + unit.encode()]
+        framed = b"".join(len(part).to_bytes(4, "big") + part for part in said)
+        first = hashlib.sha256(b"wb1\0" + framed).digest()[:8]
+        slot = int.from_bytes(first, "big") * total // 2**64
+    for model, weight in targets:
+        if slot < weight:
+            return model
+        slot -= weight
+    raise AssertionError(slot)
 
 
 def in_window(now: str, start: str, end: str) -> bool:
@@ -219,9 +236,12 @@ class _Chain:
         is_cloud = entry is not None and entry["location"] == "cloud"
         needs = (entry or {}).get("capabilities", {})
         most = needs.get("max_context_tokens")
+        stops = facts.get("stops", [])
         vetoes = [
-            ("privacy_blocked", (facts.get("privacy_level") == "local" and is_cloud)
-             or (self.chosen_here and (entry is None or is_cloud))),
+            ("privacy_blocked", self.chosen_here and (entry is None or is_cloud)),
+            ("stopped", entry is not None and any(each["scope"] != "provider"
+                            or each["name"] == model.partition(":")[0] for each in stops)),
+            ("privacy_blocked", facts.get("privacy_level") == "local" and is_cloud),
             ("not_permitted", allowed is not None and model not in map(canonical, allowed)),
             ("not_configured", entry is None
              or (configured is not None and model not in map(canonical, configured))),
@@ -295,16 +315,25 @@ class _Chain:
         unnamed = [index for index, rule in enumerate(shared) if "name" not in rule]
         for rules in (own, shared):
             for index, rule in enumerate(rules):
-                use = canonical(rule["use"])
-                if not holds(rule["when"], self._known(), self.message, use):
-                    continue
                 # A name made up for a workspace's rule gives way to the one of a global rule.
                 made = f"rule_{index}" + "_" * (rules is own and index in unnamed)
-                said = self._said("rule", use, rule.get("name", made))
+                name = rule.get("name", made)
+                targets = self._targets(rule)
+                if not holds(rule["when"], self._known(), self.message, targets[0][0]):
+                    continue
+                use = drawn(name, targets, rule.get("by", "session"), self.facts)
+                said = self._said("rule", use, name)
                 if said["verdict"] == "chose":
                     return {**said, "rule_attempts": attempts}
                 attempts = [*attempts, said["rule_name"]]
         return {**said, "rule_attempts": attempts}
+
+    def _targets(self, rule: Plain) -> list[tuple[str, int]]:
+        """The models of a rule with their weights; a rule without a split has one."""
+        known = {a: m for m, entry in self.models.items() for a in entry.get("aliases", [])}
+        if "split" not in rule:
+            return [(canonical(rule["use"]), 1)]
+        return [(known.get(canonical(n), canonical(n)), w) for n, w in rule["split"].items()]
 
     def _known(self) -> Plain:
         """The facts, and which budgets each tenant has of its own."""

@@ -144,11 +144,21 @@ class Draw(random.Random):
     def rules(self, known: list[str], prefix: str) -> list[Plain]:
         drawn = []
         for number in range(self.choice([0, 0, 1, 2, 5])):
-            rule: Plain = {"when": self.when(2), "use": self.spelled(self.choice(known))}
+            rule: Plain = {"when": self.when(2), **self.target(known)}
             if not self.chance(4):
                 rule["name"] = f"{prefix}{number}"
             drawn.append(rule)
         return drawn
+
+    def target(self, known: list[str]) -> Plain:
+        if not self.chance(4):
+            return {"use": self.spelled(self.choice(known))}
+        names = self.sample(known, self.randint(2, min(3, len(known))))
+        weights = [1, *(self.choice([0, 1, 9, 90]) for _ in names[1:])]
+        self.shuffle(weights)
+        split = dict(zip(map(self.spelled, names), weights, strict=True))
+        by = self.choice([{}, {"by": "session"}, {"by": "key"}, {"by": "turn"}])
+        return {"split": split, **by}
 
     def when(self, depth: int) -> Plain:
         return dict(self.predicate(depth) for _ in range(self.choice([0, 1, 1, 1, 2])))
@@ -189,6 +199,8 @@ class Draw(random.Random):
     def facts(self, known: list[str]) -> Plain:
         drawn: Plain = {"message": self.message(known), "session": self.session(known)}
         drawn["caller"], drawn["tool_names"] = self.caller(), self.some(TOOLS)
+        names = self.some(["session", "key", "turn"])
+        drawn["split_units"] = {name: f"u{self.randrange(50)}" for name in names}
         for flag in ("has_images", "has_tool_calls_in_history", "has_tool_definitions",
                      "has_system_prompt", "requires_structured_output"):  # fmt: skip
             if self.chance(5):
@@ -215,6 +227,7 @@ class Draw(random.Random):
             "excluded_models": lambda: [self.spelled(self.choice(known))],
             "named_model": lambda: self.spelled(self.choice([*known, "p:gone"])),
             "max_output_tokens": lambda: self.choice([1, 100, 32_000]),
+            "stops": lambda: [self.stop() for _ in range(self.randint(1, 2))],
         }
         drawn |= {name: make() for name, make in optional.items() if self.chance(2)}
         return drawn | {name: make() for name, make in rare.items() if self.chance(6)}
@@ -243,6 +256,11 @@ class Draw(random.Random):
     def caller(self) -> Plain:
         names = {"key_id": KEYS, "key_name": KEYS, "tenant": TENANTS, "agent": AGENTS}
         return {name: self.choice(names[name]) for name in self.some(sorted(names))}
+
+    def stop(self) -> Plain:
+        scope = self.choice(["provider", "provider", "provider", "tenant", "all"])
+        name = {"provider": self.choice("pqrs"), "tenant": "acme", "all": ""}[scope]
+        return {"id": "s1", "scope": scope, "name": name, "reason": "drill", "by": "bob"}
 
     def estimate(self, known: list[str]) -> int | Plain:
         if self.chance(2):

@@ -210,6 +210,27 @@ def test_a_model_that_cannot_take_what_its_rule_is_for_is_told() -> None:
     ) == [(Concern.UNFIT, "pictures", None), (Concern.UNFIT, "long", None)]
 
 
+def split(name: str, when: Any, *models: str) -> dict[str, Any]:
+    return {"name": name, "when": when, "split": dict.fromkeys(models, 1)}
+
+
+def test_every_model_of_a_split_is_looked_at() -> None:
+    pictures = split("pictures", {"has_images": True}, "own", "big")
+    assert found(pictures) == [(Concern.UNFIT, "pictures", None)]
+    proof = local_proof(policy(rules=[pictures], global_default="ollama:own"))
+    named = [each.model for each in proof.reachable if each.slot == "rule"]
+    assert (proof.holds, named) == (True, ["ollama:own"])
+    bare = local_proof(policy(global_default="ollama:own")).explanation
+    assert (bare[:6], proof.explanation[:6]) == ("8 of 8", "9 of 9")
+
+
+def test_a_rule_behind_a_split_for_every_turn_is_unreachable_and_no_list_of_defaults() -> None:
+    rules = split("all", {}, "big", "own"), rule("b", {}, "ollama:own")
+    assert found(*rules) == [(Concern.UNREACHABLE, "b", "all")]
+    told = review(policy(rules=rules))[0].message
+    assert told.endswith("`b` acts only when acme:big or ollama:own is rejected")
+
+
 def test_workspace_rules_come_before_global_ones() -> None:
     own = {"rules": [rule("own", {}, "ollama:own")]}
     findings = review(policy(rules=[rule("a", {"message_matches": "x"})], workspaces={"/w": own}))

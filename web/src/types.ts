@@ -70,6 +70,7 @@ export interface Overview {
   cost_today_microusd: number;
   turns_today: number;
   tainted_sessions: number;
+  stops: string[];
   ledger: { writable: boolean; cause: string };
   configuration: string[];
   default_model: string | null;

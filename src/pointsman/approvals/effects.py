@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pointsman.agents.modules.event import SELFREP, SelfRepEvent, selfrep_payload
 from pointsman.agents.rules.actions import (
+    LiftStop,
     SemDelete,
     SemWrite,
     read_payload,
@@ -28,6 +29,7 @@ from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.recording.stops import StopKeeper
 from pointsman.storage.home import Home
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.stores.semantic import (
@@ -60,16 +62,20 @@ class Effects:
         decision_recorder: DecisionRecorder,
         sources: tuple[Clock, IdSource],
         check: Check | None = None,
+        stops: StopKeeper | None = None,
     ) -> None:
         self._home = home
         self._decision_recorder = decision_recorder
         self._clock, self._ids = sources
         self._check = check
+        self._stops = stops
         self._memory = home.place(SEMANTIC)
 
     def check(self, request: ActionRequest, body: bytes) -> None:
         """Raise where a request could never be executed; called before it is recorded."""
         payload = read_payload(request.action_type, read_recorded_payload(body))
+        if isinstance(payload, LiftStop) and self._stops is not None:
+            self._stops.require(payload.stop_id)
         event = selfrep_event(request.request_id, payload, request.requester.id)
         if event is not None and self._check is not None:
             self._check(event)
@@ -90,6 +96,10 @@ class Effects:
                 return self._write(record, namespace, key, value_of(record.payload))
             case SemDelete(namespace, key):
                 return self._delete(record, namespace, key)
+            case LiftStop(stop_id, reason) if self._stops is not None:
+                by = ", ".join(each.name for each in record.state.approvers)
+                entry = self._stops.lift(stop_id, request_id, reason, by)
+                return Effect(f"stop {stop_id} lifted: {entry}")
         raise ActionRefused(ActionRefusal.NOT_HERE.meaning, reason=ActionRefusal.NOT_HERE)
 
     def _write(self, record: ActionRecord, namespace: str, key: str, value: bytes | None) -> Effect:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.calls.call_end import OVER_BUDGET
+from pointsman.calls.call_end import OVER_BUDGET, STOPPED
 from pointsman.calls.flow import WORTH_ANOTHER, CallResult
-from pointsman.errors import InputError, PointsmanError
+from pointsman.errors import InputError, PointsmanError, TurnStopped
 from pointsman.providers.dialects.tap import Tap, said_in_answer
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.messages import ModelRequest, Response, Usage
@@ -121,6 +121,8 @@ def unreadable(name: str, error: InputError) -> UpstreamError:
 def result_after(error: PointsmanError, *, has_content: bool = False) -> CallResult:
     """Return how a failed call went, for the flow to go on from."""
     if not isinstance(error, UpstreamError):
+        if isinstance(error, TurnStopped):
+            return CallResult(is_done=False, error_class=STOPPED, is_worth_another=False)
         # The money went to another call between the decision and this one.
         return CallResult(is_done=False, error_class=OVER_BUDGET)
     is_unsaid = error.error_class == "invalid_request" and isinstance(error.__cause__, InputError)

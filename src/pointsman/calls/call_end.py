@@ -23,6 +23,9 @@ ABSURD_CHARGE: Final = "event.spend.absurd"
 OVER_BUDGET: Final = "over_budget"
 """The class of a call that was never made, because its budget had too little left by then."""
 
+STOPPED: Final = "stopped"
+"""The class of a call that an order forbade, or cut off."""
+
 
 class CallEnd(Struct, frozen=True, forbid_unknown_fields=True):
     """The detail of a call's outcome entry; `spent` is None where nothing is charged.

@@ -18,14 +18,17 @@ from pointsman.access.budgets import BudgetPort, Refused, Reservation
 from pointsman.access.caps import Cap, Owners
 from pointsman.access.charges import Quote, is_absurd, quote_call
 from pointsman.calls.answering import complete_usage
-from pointsman.calls.call_end import END_FORM, OVER_BUDGET, CallEnd, charge_alarm_draft
+from pointsman.calls.call_end import END_FORM, OVER_BUDGET, STOPPED, CallEnd, charge_alarm_draft
+from pointsman.calls.cutting import Cuttable
 from pointsman.calls.services import CallServices
-from pointsman.errors import OverBudget
+from pointsman.errors import OverBudget, TurnStopped
 from pointsman.kernel.record import Names, OutcomeRecord, outcome_draft
 from pointsman.providers.key_choice import KeyChoice
 from pointsman.providers.messages import Usage
 from pointsman.providers.port import UpstreamAnswer, UpstreamError, provider_request_id
+from pointsman.recording.stops import Stops
 from pointsman.storage.policies.policies import InForce
+from pointsman.turns.chain.validation import stop_text
 from pointsman.turns.registry.call_event import Result
 from pointsman.turns.registry.prices import output_bound
 
@@ -139,7 +142,8 @@ class ModelCall:
 
     __slots__ = (
         "_reservation", "_waiting_ns", "answer_headers", "called_ns", "context", "end",
-        "first_byte_ns", "key_choice", "order", "out_ns", "progress", "services", "upstream_ns",
+        "first_byte_ns", "holder", "key_choice", "order", "out_ns", "progress", "services",
+        "upstream_ns",
     )  # fmt: skip
 
     def __init__(self, services: CallServices, order: CallOrder, context: CallContext) -> None:
@@ -160,7 +164,25 @@ class ModelCall:
         """The headers of the provider's answer, once they are here."""
         self.key_choice: KeyChoice | None = None
         """How one of the provider's several keys was chosen."""
+        self.holder: Cuttable | None = None
+        """Cuts the call off, as long as it is under way."""
         self._reservation: Reservation | None = None
+
+    @property
+    def tenant(self) -> str:
+        """The tenant of its caller."""
+        return self.order.owners.tenant
+
+    @property
+    def model(self) -> str:
+        """The model that is called."""
+        return self.order.model
+
+    def cut_off(self, why: str) -> None:
+        """Cut it off; from any thread, and nothing where it has ended."""
+        holder = self.holder
+        if holder is not None:
+            holder.cut_off(why)
 
     @property
     def is_open(self) -> bool:
@@ -168,11 +190,14 @@ class ModelCall:
         return self._reservation is not None
 
     def reserve(self) -> Awaitable[None] | None:
-        """Set aside what the call may cost; raise `OverBudget` where no budget has so much left.
+        """Set aside what the call may cost; raise where it may not be made.
 
+        That is `OverBudget` where no budget has so much left, `TurnStopped` where an order stands.
         Where budgets are shared with other replicas, the result is to be awaited.
         """
         services, order = self.services, self.order
+        if services.stops is not None:
+            self._check_stops(services.stops)
         known = order.in_force.ready.models.get(order.model)
         most = None if known is None else known.capabilities.max_output_tokens
         quote = quote_call(
@@ -190,7 +215,9 @@ class ModelCall:
 
     def begin(self) -> None:
         """Note that the provider is called now; the time until `stop_waiting` is the provider's."""
-        order = self.order
+        order, stops = self.order, self.services.stops
+        if stops is not None:
+            stops.watch(self)
         self.services.health.begin(order.model, order.input_tokens)
         self.called_ns = self._waiting_ns = time.perf_counter_ns()
 
@@ -207,6 +234,7 @@ class ModelCall:
     def abandon(self) -> None:
         """Release the reservation of a call that is never made."""
         reservation, self._reservation = self._reservation, None
+        self._leave_watch()
         self.context = _ENDED
         if reservation is not None:
             self.services.budgets.forget(reservation)
@@ -239,6 +267,18 @@ class ModelCall:
             raise
         self._take(found)
 
+    def _check_stops(self, stops: Stops) -> None:
+        """Raise where an order stands against the call; a turn that goes on is met here alone."""
+        order = stops.against(self.tenant, self.model)
+        if order is not None:
+            self.refuse(STOPPED, TurnStopped.http_status)
+            raise TurnStopped(stop_text(order.fact))
+
+    def _leave_watch(self) -> None:
+        self.holder = None
+        if self.services.stops is not None:
+            self.services.stops.forget(self)
+
     def _take(self, found: object) -> None:
         if isinstance(found, Refused):
             self.refuse(OVER_BUDGET, OverBudget.http_status)
@@ -256,6 +296,7 @@ class ModelCall:
         """Take the end of the call into account: health, money, the ledger, the listener."""
         if self._waiting_ns:
             self.stop_waiting()
+        self._leave_watch()
         services, order = self.services, self.order
         models = order.in_force.ready.models
         is_refusal = error is not None and error.is_policy_refusal

@@ -14,6 +14,7 @@ from pointsman.providers.port import Deadlines
 from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.health import LiveHealth
+from pointsman.recording.stops import Stops
 from pointsman.storage.policies.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class CallServices(Struct, frozen=True):
     budgets: BudgetPort
     deadlines: Callable[[], Deadlines]
     listener: CallListener | None = None
+    stops: Stops | None = None
+    """The orders that forbid calls, each asked about at the door."""
     run_blocking: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
     """Runs blocking network calls in a thread; None where budgets are kept in this process."""
 

@@ -69,7 +69,7 @@ def actions() -> None:
 @command
 def list_(session: Session, status: str | None) -> None:
     """List the requests, the newest first."""
-    with _open_as_actor(session, _LIST) as acting:
+    with acting_as(session, _LIST) as acting:
         states = reversed(acting.pointsman.approvals.list_since())
         names = [each.request.request_id for each in states if status in (None, each.status)]
         found = [acting.value(each) for each in names]
@@ -83,7 +83,7 @@ def list_(session: Session, status: str | None) -> None:
 @command
 def show(session: Session, name: str) -> None:
     """Show one request: what it wants, who asked, and how the votes stand."""
-    with _open_as_actor(session, _SHOW) as acting:
+    with acting_as(session, _SHOW) as acting:
         value = acting.value(name)
     session.show(_screen(value), value)
 
@@ -96,7 +96,7 @@ def show(session: Session, name: str) -> None:
 @command
 def vote(session: Session, name: str, choice: Choice, action_hash: str | None, note: str) -> None:
     """Vote on a request; the vote that carries it has it carried out."""
-    with _open_as_actor(session, _VOTE) as acting:
+    with acting_as(session, _VOTE) as acting:
         approvals = acting.pointsman.approvals
         meant = action_hash or approvals.record(name).state.request.action_hash
         approvals.vote(name, choice, meant, acting.by, note)
@@ -110,14 +110,14 @@ def vote(session: Session, name: str, choice: Choice, action_hash: str | None, n
 @command
 def cancel(session: Session, name: str, note: str) -> None:
     """Call a request off: for its requester and for admins."""
-    with _open_as_actor(session, _CANCEL) as acting:
+    with acting_as(session, _CANCEL) as acting:
         acting.pointsman.approvals.cancel(name, acting.by, note)
         value = acting.value(name)
     session.show(_screen(value), value)
 
 
 @contextmanager
-def _open_as_actor(session: Session, key: RouteKey) -> Iterator[ActorSession]:
+def acting_as(session: Session, key: RouteKey) -> Iterator[ActorSession]:
     """Open the home for an actor with this right, or raise why they lack it."""
     route = ROUTES[key]
     with session.open() as pointsman:

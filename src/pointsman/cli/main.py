@@ -61,6 +61,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "Write decisions, calls and verdicts as Parquet files by day; only what is new.",
     ),
     "erase": ("erase", "Erase text for good; decisions, their chain and their proof stay."),
+    "stop": (
+        "stop",
+        "Stop model calls at once, or ask that a stop ends; alone, list the stops in force.",
+    ),
     "completion": ("completion", "Print or install the completion of commands for a shell."),
 }
 """Every command, the module of this package that holds it, and the first line of its help."""
@@ -72,7 +76,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Agents": ("agents", "brainstate", "jobs", "actions"),
     "Workflows": ("decision", "workflow", "sensor"),
     "Operate": (
-        "init", "doctor", "models", "providers", "local", "keys", "cost", "store", "bulk",
+        "stop", "init", "doctor", "models", "providers", "local", "keys", "cost", "store", "bulk",
         "completion",
     ),
 }  # fmt: skip

@@ -274,6 +274,7 @@ def _open_calls(
         providers=providers,
         health=health,
         budgets=budgets,
+        stops=opened.stops,
         deadlines=lambda: deadlines_of(opened.files.settings().value),
     )
 

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from pointsman.access.book import Spent
 from pointsman.calls.answering import output_estimate, result_after, unreadable, write_request
+from pointsman.calls.cutting import NOT_MADE
 from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import CallContext, CallOrder, ModelCall
 from pointsman.conversations.services import ConversationServices
-from pointsman.errors import InputError, OverBudget
+from pointsman.errors import InputError
 from pointsman.providers.dialects.whole import fold, unfold
 from pointsman.providers.messages import Block, ModelRequest, Response, Text, Usage
 from pointsman.providers.port import Dialect, Outgoing, UpstreamAnswer, UpstreamError
@@ -90,16 +91,23 @@ class DisplayedCall:
         if self._task is not None:
             self._task.cancel()
 
+    def cut_off(self, why: str) -> None:  # noqa: ARG002 - the order is told by the next turn
+        """Cut the call off; from any thread."""
+        task = self._task
+        if task is not None:
+            task.get_loop().call_soon_threadsafe(self.cancel)
+
     async def run(self) -> ModelReply:
         """Call the model, show its answer, and return how the call ended."""
         try:
             reserving = self._call.reserve()
             if reserving is not None:
                 await reserving
-        except OverBudget as error:
+        except NOT_MADE as error:
             return ModelReply(result_after(error), _empty(), error_message=error.message)
         self._call.begin()
         self._task = asyncio.get_running_loop().create_task(self._send())
+        self._call.holder = self
         if self._is_cancelled:
             self._task.cancel()
         try:

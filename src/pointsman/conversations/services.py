@@ -18,6 +18,7 @@ from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.gathering import HOME_CALLER, Gathering
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.placing import PlacedTurn as Placed
+from pointsman.recording.stops import Stops
 from pointsman.sessions.delegate_call import TIMEOUT_S
 from pointsman.sessions.tool import Confirmer, NoPrompt, NoTools, SessionMemory, Skills, ToolSet
 from pointsman.storage.home import Home
@@ -51,6 +52,7 @@ class OpenHome(Struct, frozen=True):
     clock: Clock
     ids: IdSource
     gather_placement: PlacementGatherer
+    stops: Stops | None = None
 
 
 class Kit(Struct, frozen=True):

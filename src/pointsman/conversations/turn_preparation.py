@@ -185,6 +185,7 @@ class TurnPreparer:
             touched=looked,
             turn_id=scope.turn_id,
             caller=services.key_limits.caller_facts,
+            session_id=scope.session_id,
             tool_names=lambda: tuple(each.name for each in request.tools),
         )
         mode: Mode = "off" if scope.is_worker else "strict"

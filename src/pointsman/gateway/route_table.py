@@ -23,6 +23,7 @@ from pointsman.gateway.api import (
     providers,
     sessions,
     status,
+    stops,
     turns,
     workflows,
 )
@@ -31,7 +32,8 @@ from pointsman.gateway.serving.route import Route
 T = TypeVar("T")
 
 _FOLDERS: Final = (
-    models, status, turns, sessions, providers, feed, ledger, policies, keys, budgets, dashboard,
+    models, status, turns, sessions, providers, feed, ledger, policies, keys, budgets, stops,
+    dashboard,
     workflows, mcp, agents, actions, jobs,
 )  # fmt: skip
 

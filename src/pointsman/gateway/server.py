@@ -111,6 +111,7 @@ def open_gateway(
         if sharing is None or seat is not None:
             neighbours = opened_neighbours(pointsman, seat)
             stack.callback(neighbours.store.close)
+        pointsman.stops.follow()
         metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
             decision_recorder=pointsman.decision_recorder,
@@ -128,6 +129,7 @@ def open_gateway(
             budgets=budgets,
             deadlines=lambda: deadlines,
             listener=CallTelemetry(metrics, tracing),
+            stops=pointsman.stops,
             run_blocking=None if sharing is None else sharing.run,
         )
         pointsman.calls = calls

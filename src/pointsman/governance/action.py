@@ -27,6 +27,7 @@ ActionType = Literal[
     "set_module_apt",
     "set_router_config",
     "workflow_branch",
+    "lift_stop",
 ]
 
 Source = Literal["user", "system", "agent", "brainstate", "workflow"]
@@ -71,6 +72,7 @@ ACTIONS: Final[Mapping[ActionType, ActionRule]] = MappingProxyType(
         "workflow_branch": ActionRule(
             "admin_single", "let a workflow go where a guardrail wants approval, once"
         ),
+        "lift_stop": ActionRule("admin_single", "let model calls be made again that were stopped"),
     }
 )
 """Which approval each type needs (companion §4.7). Published in the documentation."""

@@ -13,6 +13,7 @@ from pointsman.jobs.agency import Agency
 from pointsman.jobs.live_agents import LiveAgents
 from pointsman.kernel.instant import Clock, IdSource
 from pointsman.recording.decision_recorder import DecisionRecorder
+from pointsman.recording.stops import StopKeeper
 from pointsman.signals.kinds import LET_THROUGH
 from pointsman.storage.home import Home
 from pointsman.storage.policies.agents_file import AgentsFiles
@@ -34,11 +35,15 @@ class AgentServices(Struct, frozen=True):
 
 
 def open_agent_services(
-    home: Home, decision_recorder: DecisionRecorder, clock: Clock, ids: IdSource
+    home: Home,
+    decision_recorder: DecisionRecorder,
+    clock: Clock,
+    ids: IdSource,
+    stops: StopKeeper | None = None,
 ) -> AgentServices:
     """Open the agent services of a home."""
     live = LiveAgents(home, AgentsFiles(home.path, kinds=LET_THROUGH))
-    effects = Effects(home, decision_recorder, (clock, ids), live.check)
+    effects = Effects(home, decision_recorder, (clock, ids), live.check, stops)
     approvals = Approvals(home, decision_recorder, (clock, ids), effects)
     agency = Agency(home, decision_recorder, (clock, ids), live, approvals)
     branching = Branching(home, decision_recorder, clock, ids, BranchApprovals(approvals, clock))

@@ -14,6 +14,7 @@ from pointsman.access.roles import RouteKey
 from pointsman.app import Pointsman
 from pointsman.audit.turn_shapes import turn_answer, turn_row
 from pointsman.errors import AccessError, InputError, NotFound
+from pointsman.kernel.instant import instant_text
 from pointsman.mcp.turn_tools import MOST_LISTED, READ_TURN, READ_TURNS
 from pointsman.mcp.visitor import Visitor
 from pointsman.operations.starter import starter_text
@@ -122,6 +123,7 @@ YAML: Final = "application/yaml"
 
 READ_POLICY: Final = ("GET", "/api/policies/{name}")
 READ_MODELS: Final = ("GET", "/api/providers")
+READ_STOPS: Final = ("GET", "/api/stops")
 READ_DECISION: Final = ("GET", "/api/workflow-decisions/{id}")
 
 FILES: Final = {
@@ -129,6 +131,7 @@ FILES: Final = {
     "placement": "what may leave this machine, as written",
     "agents": "modules, edges and the router's constants, as written",
 }
+STOPS: Final = f"{SCHEME}stops"
 TURN: Final = f"{SCHEME}turn/"
 POLICY: Final = f"{SCHEME}policy/"
 DECISION: Final = f"{POLICY}decisions/"
@@ -183,6 +186,10 @@ class Resources:
         """List the models."""
         return [ResourceRow(POLICY + "models", "models", "models, their tiers and prices", JSON)]
 
+    def stops(self) -> list[ResourceRow]:
+        """List the stops in force."""
+        return [ResourceRow(STOPS, "stops", "orders that no model is called, and why", JSON)]
+
     def decisions(self) -> list[ResourceRow]:
         """List the workflow decisions in force."""
         return [
@@ -210,6 +217,8 @@ class Resources:
             return ResourceReader(READ_TURNS, self._turns)
         if uri == POLICY + "models":
             return ResourceReader(READ_MODELS, self._models)
+        if uri == STOPS:
+            return ResourceReader(READ_STOPS, self._stops)
         for prefix, route, read in (
             (TURN, READ_TURN, self._turn),
             (DECISION, READ_DECISION, self._decision),
@@ -232,6 +241,11 @@ class Resources:
         ready = self._pointsman.in_force().ready
         models = [{"id": name, **structs.asdict(each)} for name, each in ready.models.items()]
         return _json({"models": models})
+
+    def _stops(self, reach: str | None) -> Read:
+        found = self._pointsman.stops.seen_by(reach)
+        rows = [{**structs.asdict(each), "at": instant_text(each.at)} for each in found]
+        return _json({"stops": rows})
 
     def _decision(self, name: str, _reach: str | None) -> Read:
         in_force = self._pointsman.branching.in_force()

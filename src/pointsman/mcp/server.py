@@ -29,6 +29,7 @@ from pointsman.mcp.resources import (
     READ_DECISION,
     READ_MODELS,
     READ_POLICY,
+    READ_STOPS,
     TEMPLATES,
     TURN,
     WHY,
@@ -124,6 +125,7 @@ class ToolServer:
         for route, listed in (
             (READ_POLICY, resources.policies),
             (READ_MODELS, resources.models),
+            (READ_STOPS, resources.stops),
             (READ_DECISION, resources.decisions),
         ):
             if _is_admitted(visitor, route):

@@ -29,9 +29,10 @@ OPERATIONS: Final = cast("tuple[Operation, ...]", get_args(Operation)[1:])
 
 ErrorClass = Literal[
     "rate_limit", "auth", "server_error", "network", "context_overflow", "invalid_request",
-    "cancelled", "other", "timeout", "busy",
+    "cancelled", "other", "timeout", "busy", "stopped",
 ]  # fmt: skip
-"""`busy` is no word of the provider's: all connections that we may have to it are in use."""
+"""Two are no words of the provider's. `busy`: all connections that we may have to it are in use;
+`stopped`: an order of this home cut the call off."""
 
 
 class Outgoing(Struct, frozen=True):
@@ -167,7 +168,7 @@ class UpstreamError(PointsmanError):
     @property
     def is_final(self) -> bool:
         """Whether waiting cannot mend it: a key of ours is refused, or the request is wrong."""
-        return self.error_class in {"auth", "invalid_request", "context_overflow"}
+        return self.error_class in {"auth", "invalid_request", "context_overflow", "stopped"}
 
     @property
     def result(self) -> Result:
@@ -176,7 +177,7 @@ class UpstreamError(PointsmanError):
         Only a provider that was not reached can be out as a whole by its network; a connection
         that was there and broke off is a failure of the one call.
         """
-        if self.error_class == "busy":
+        if self.error_class == "busy" or self.error_class == "stopped":  # noqa: PLR1714 - narrows
             # As a call that was called off: it says nothing about the provider.
             return "cancelled"
         if self.is_unreached:

@@ -19,6 +19,7 @@ from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.recording.health import LiveHealth
+from pointsman.recording.stops import Stops
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, PolicyFiles
@@ -35,6 +36,7 @@ from pointsman.turns.facts import (
     GivenFacts,
     Network,
     Privacy,
+    SplitUnits,
     TurnFacts,
     turn_facts,
 )
@@ -87,6 +89,8 @@ class CallSurroundings(Struct, frozen=True):
     """Asked where a rule asks who calls."""
     tool_names: Callable[[], tuple[str, ...]] = tuple
     """Asked where a rule asks for the names of tools."""
+    session_id: str = ""
+    """The conversation, by which splits are drawn."""
 
 
 class _Configured(Struct, frozen=True):
@@ -115,8 +119,15 @@ def configured_models(models: ModelsFile, known: Iterable[str], home: Path) -> t
 class Gathering:
     """Gathers the facts of turns in one home."""
 
-    def __init__(self, home: Home, files: PolicyFiles, health: Callable[[], LiveHealth]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        files: PolicyFiles,
+        health: Callable[[], LiveHealth],
+        stops: Stops | None = None,
+    ) -> None:
         self._home = home
+        self._stops = stops
         self._files = files
         self._health = health
         self.warnings: tuple[str, ...] = ()
@@ -211,6 +222,11 @@ class Gathering:
             caller=around.caller() if in_force.ready.asks_caller else UNSET,
             tool_names=around.tool_names() if in_force.ready.asks_tool_names else UNSET,
         )
+        if in_force.ready.split_by:
+            facts = replace(facts, split_units=_split_units(in_force.ready.split_by, around))
+        stops = self._stops
+        if stops is not None and stops.in_force():
+            facts = replace(facts, stops=stops.facts(around.caller().tenant) or UNSET)
         if around.is_worker or not self._has_patterns():
             return facts
         settings = in_force.ready.scope(facts.workspace_path).pattern
@@ -278,6 +294,15 @@ class Gathering:
         """Let go of the pattern store."""
         if "_patterns" in self.__dict__:
             self._patterns.close()
+
+
+def _split_units(by: frozenset[str], around: CallSurroundings) -> SplitUnits:
+    """Return the names of a turn that some split is drawn by; the others stay out of its facts."""
+    return SplitUnits(
+        around.session_id if "session" in by else "",
+        around.caller().key_id if "key" in by else "",
+        around.turn_id if "turn" in by else "",
+    )
 
 
 def exact_facts(given: GivenFacts, ready: CompiledTurnPolicy, files: PolicyFiles) -> TurnFacts:

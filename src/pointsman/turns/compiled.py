@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.facts import CallerFacts, TurnFacts
+from pointsman.turns.facts import CallerFacts, SplitUnits, TurnFacts
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.policy import (
     Default,
@@ -31,7 +31,9 @@ from pointsman.turns.rules.condition import (
     predicates,
     ready,
 )
+from pointsman.turns.rules.split import Splitter
 from pointsman.turns.rules.text_patterns import TextPatterns
+from pointsman.turns.trace import SplitDraw
 
 
 class CompiledRule(Struct, frozen=True):
@@ -40,6 +42,13 @@ class CompiledRule(Struct, frozen=True):
     rule: RoutingRule
     matches: Test
     needed: frozenset[int] | None
+    splitter: Splitter | None = None
+
+    def choose(self, look: FactsView) -> tuple[str, SplitDraw | None]:
+        """Return the model of a turn that matches, and its draw where the rule has a split."""
+        if self.splitter is None:
+            return self.rule.use, None
+        return self.splitter.draw(look.split_units)
 
     @property
     def needs_pattern(self) -> bool:
@@ -102,6 +111,8 @@ class CompiledTurnPolicy:
         self.reads_text = not asked.isdisjoint(("message_matches", "message_contains_any"))
         self.asks_caller = not asked.isdisjoint(("key_is", "tenant_is", "agent_is"))
         self.asks_tool_names = "tool_names_include" in asked
+        splits = [rule.split for rule in rules if rule.split is not UNSET]
+        self.split_by = frozenset(each.by for each in splits)
 
     def complete(self, facts: TurnFacts) -> TurnFacts:
         """Return a caller's facts with those that rules ask for and the caller left out."""
@@ -109,6 +120,8 @@ class CompiledTurnPolicy:
             facts = replace(facts, caller=CallerFacts())
         if self.asks_tool_names and facts.tool_names is UNSET:
             facts = replace(facts, tool_names=())
+        if self.split_by and facts.split_units is UNSET:
+            facts = replace(facts, split_units=SplitUnits())
         return facts
 
     def look(self, facts: TurnFacts) -> FactsView:
@@ -154,7 +167,10 @@ class CompiledTurnPolicy:
         patterns = self._patterns
         return tuple(
             CompiledRule(
-                rule, ready(rule.when, rule.use, patterns), needed_patterns(rule.when, patterns)
+                rule,
+                ready(rule.when, rule.use, patterns),
+                needed_patterns(rule.when, patterns),
+                None if rule.split is UNSET else Splitter(rule.name, rule.split),
             )
             for rule in rules
         )

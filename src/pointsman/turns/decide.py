@@ -26,12 +26,14 @@ from pointsman.turns.learning.pattern_row import ModelOption, Neighbour
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.registry.models import TIERS, model_id
 from pointsman.turns.rules.condition import FactsView
+from pointsman.turns.rules.split import draw_text
 from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
     Evaluation,
     RuleAttempt,
     Slot,
+    SplitDraw,
     TurnOutcome,
     TurnTrace,
 )
@@ -195,10 +197,14 @@ def _rule(turn: Turn) -> Evaluation:
     for each in turn.scope.worth_asking(turn.look):
         if not each.matches(turn.look):
             continue
-        name, use = each.rule.name, each.rule.use
+        name = each.rule.name
+        use, draw = each.choose(turn.look)
         veto = turn.veto(use)
         if veto is None:
-            return Evaluation("rule", "chose", use, f'rule "{name}" matched', name, tuple(attempts))
+            chosen = Evaluation(
+                "rule", "chose", use, f'rule "{name}" matched', name, tuple(attempts)
+            )
+            return chosen if draw is None else _with_draw(chosen, draw)
         attempts.append(RuleAttempt(name, use, veto.code, veto.reason))
     if not attempts:
         return _silent("rule", "no rule matched")
@@ -212,6 +218,11 @@ def _rule(turn: Turn) -> Evaluation:
         tuple(attempts),
         validation_failure=last.validation_failure,
     )
+
+
+def _with_draw(chosen: Evaluation, draw: SplitDraw) -> Evaluation:
+    """Add the slot in which a turn fell."""
+    return replace(chosen, reason=f"{chosen.reason}, {draw_text(draw)}", split=draw)
 
 
 def _pattern(turn: Turn) -> Evaluation:

@@ -41,6 +41,27 @@ class BudgetLeft(Struct, frozen=True, forbid_unknown_fields=True):
     left_microusd: MicroUsd
 
 
+class SplitUnits(Struct, frozen=True, forbid_unknown_fields=True):
+    """The names by which turns fall into the slots of a split; empty where there is none."""
+
+    session: str = ""
+    key: str = ""
+    turn: str = ""
+
+
+StopScope = Literal["all", "tenant", "provider"]
+
+
+class ActiveStop(Struct, frozen=True, forbid_unknown_fields=True):
+    """An order that stops all calls, those of the caller's tenant, or those to a provider."""
+
+    id: str
+    scope: StopScope
+    name: str
+    reason: str
+    by: str
+
+
 class CallerFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """The sender of a turn: its key by id and name, its tenant, and the client it says it is.
 
@@ -94,6 +115,10 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
     caller: CallerFacts | UnsetType = UNSET
     """Gathered where a rule asks for it, and `tool_names` too: other facts keep their bytes."""
     tool_names: tuple[str, ...] | UnsetType = UNSET
+    stops: tuple[ActiveStop, ...] | UnsetType = UNSET
+    """The orders in force, where there are any."""
+    split_units: SplitUnits | UnsetType = UNSET
+    """Gathered where a rule has a split."""
 
     @property
     def asked_output(self) -> int | None:
@@ -163,6 +188,8 @@ class GivenFacts(Struct, frozen=True, forbid_unknown_fields=True):
     max_output_tokens: Count | None = None
     caller: CallerFacts | None = None
     tool_names: tuple[str, ...] | None = None
+    stops: tuple[ActiveStop, ...] = ()
+    split_units: SplitUnits | None = None
 
 
 def read_facts(document: Document) -> GivenFacts:
@@ -202,6 +229,8 @@ def turn_facts(given: GivenFacts, override: Override | None, message: str) -> Tu
         max_output_tokens=UNSET if given.max_output_tokens is None else given.max_output_tokens,
         caller=UNSET if given.caller is None else _caller(given.caller),
         tool_names=UNSET if given.tool_names is None else given.tool_names,
+        stops=given.stops or UNSET,
+        split_units=UNSET if given.split_units is None else given.split_units,
     )
 
 

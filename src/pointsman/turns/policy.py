@@ -31,11 +31,14 @@ from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
     TIERS,
     Model,
+    aliases,
     meant,
     model_id,
 )
 from pointsman.turns.rules import condition
 from pointsman.turns.rules.condition import Condition, When
+from pointsman.turns.rules.split import GivenSplit, RuleSplit, SplitBy, rule_split
+from pointsman.turns.rules.split import problems as split_problems
 
 
 class GivenDisagreement(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,8 +65,10 @@ class GivenRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One rule, as it is written. There is no fallback list: document 002 §4.6."""
 
     when: When
-    use: str
+    use: str | None = None
     name: str | None = None
+    split: GivenSplit | None = None
+    by: SplitBy | None = None
 
 
 class GivenWorkspace(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +109,20 @@ class RoutingRule(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     when: Condition
     use: str
+    """Its model; of a split the first one."""
+    split: RuleSplit | UnsetType = UNSET
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model it may send turns to."""
+        if self.split is UNSET:
+            return (self.use,)
+        return tuple(each.model for each in self.split.targets if each.weight)
+
+    @property
+    def target_text(self) -> str:
+        """The model or the split in one line."""
+        return self.use if self.split is UNSET else self.split.text
 
 
 class Disagreement(Struct, frozen=True, forbid_unknown_fields=True):
@@ -169,7 +188,8 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
     default = EMBEDDED_MODEL if routing.global_default is None else routing.global_default
     disagreement = routing.pattern_disagreement
     theirs = (rule.name for given in routing.workspaces.values() for rule in given.rules)
-    rules = _rules(routing.rules, tuple(name for name in theirs if name is not None))
+    known = aliases(models)
+    rules = _rules(routing.rules, known, tuple(name for name in theirs if name is not None))
     shared = tuple(rule.name for rule in rules)
     return TurnPolicy(
         global_default=_default(default),
@@ -188,7 +208,7 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
                 default=None if given.default is None else _default(given.default),
                 pattern=None if given.pattern is None else pattern_settings(given.pattern),
                 tiers=None if given.tiers is None else _tiers(given.tiers),
-                rules=_rules(given.rules, shared),
+                rules=_rules(given.rules, known, shared),
             )
             for path, given in routing.workspaces.items()
         ),
@@ -232,12 +252,19 @@ def normal_path(path: str, home: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _rules(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> tuple[RoutingRule, ...]:
+def _rules(
+    given: tuple[GivenRule, ...], known: Mapping[str, str], taken: tuple[str, ...] = ()
+) -> tuple[RoutingRule, ...]:
     names = rule_names(given, taken)
-    return tuple(
-        RoutingRule(name, condition.condition(rule.when), model_id(rule.use))
-        for name, rule in zip(names, given, strict=True)
-    )
+    return tuple(_rule(name, rule, known) for name, rule in zip(names, given, strict=True))
+
+
+def _rule(name: str, given: GivenRule, known: Mapping[str, str]) -> RoutingRule:
+    when = condition.condition(given.when)
+    if given.split is None:
+        return RoutingRule(name, when, model_id(given.use or ""))
+    split = rule_split(given.split, given.by or "session", known)
+    return RoutingRule(name, when, split.targets[0].model, split)
 
 
 def rule_names(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> list[str]:
@@ -330,7 +357,7 @@ class _Check:
         seen: set[str] = set()
         for index, rule in enumerate(rules):
             path = (*at, index)
-            yield from self._model_problems(rule.use, document, (*path, "use"))
+            yield from self._target_problems(rule, document, path)
             yield from condition.problems(rule.when, document, (*path, "when"))
             if rule.name is not None and rule.name in seen:
                 message = f"the name `{rule.name}` is taken by an earlier rule"
@@ -348,6 +375,32 @@ class _Check:
             name = getattr(target, key)
             if name is not None and (key, name) != ("quality_of", BEST):
                 yield from self._model_problems(name, document, (*at, "target", key))
+
+    def _target_problems(
+        self, rule: GivenRule, document: Document, path: Path
+    ) -> Iterable[Problem]:
+        """Check that a rule names one model or one split, of models there are."""
+        if (rule.use is None) == (rule.split is None):
+            message = "a rule has one of `use` and `split`"
+            code = Code.MISSING_KEY if rule.use is None else Code.INVALID_VALUE
+            yield document.problem(path, code, message)
+            return
+        if rule.split is None:
+            yield from self._model_problems(rule.use, document, (*path, "use"))
+            if rule.by is not None:
+                message = "`by` belongs to a `split`, and the rule has none"
+                yield document.problem((*path, "by"), Code.INVALID_VALUE, message)
+            return
+        known, unknown = aliases(self._models), False
+        for name in rule.split:
+            if model_id(name) not in known:
+                unknown = True
+                message = f"`{name}` is neither a model of models.yaml nor an alias of one"
+                hint = meant(name, known) or f"known: {', '.join([*known][:8])}"
+                place = (*path, "split", name)
+                yield document.problem(place, Code.UNKNOWN_VALUE, message, hint, key=True)
+        if not unknown:
+            yield from split_problems(rule.split, known, document, (*path, "split"))
 
     def _tier_problems(self, tiers: GivenTiers, document: Document, at: Path) -> Iterable[Problem]:
         for tier in TIERS:

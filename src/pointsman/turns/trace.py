@@ -23,6 +23,7 @@ Slot = Literal[
 ]
 Verdict = Literal["not_applicable", "deferred", "rejected", "chose"]
 ValidationFailure = Literal[
+    "stopped",
     "privacy_blocked",
     "not_permitted",
     "not_configured",
@@ -34,6 +35,14 @@ ValidationFailure = Literal[
     "no_structured_output_support",
     "over_budget",
 ]
+
+
+class SplitDraw(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a turn fell in a rule's split; no slot where the turn has no such unit."""
+
+    by: Literal["session", "key", "turn"]
+    slot: int | None
+    total: int
 
 
 class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -68,6 +77,7 @@ class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
     calibration_id: str | UnsetType = UNSET
     is_exploring: bool | UnsetType = UNSET
     unknown_capabilities: tuple[str, ...] | UnsetType = UNSET
+    split: SplitDraw | UnsetType = UNSET
 
 
 class Banner(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

@@ -335,6 +335,11 @@ export function Now() {
           <strong>The ledger takes no entries: turns are refused.</strong> <span>{found.ledger.cause}</span>
         </div>
       )}
+      {found.stops.map((stop) => (
+        <div key={stop} class="trouble" role="alert">
+          <strong>Calls are stopped.</strong> <span>{stop}</span>
+        </div>
+      ))}
       {found.configuration.map((problem) => (
         <div key={problem} class="trouble" role="alert">
           <span class="mono">{problem}</span>

@@ -130,6 +130,13 @@ class WorkflowBranch(Struct, frozen=True, forbid_unknown_fields=True):
     inputs: str
 
 
+class LiftStop(Struct, frozen=True, forbid_unknown_fields=True):
+    """A stop to end, and why calls may be made again."""
+
+    stop_id: Name
+    reason: Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
 Payload = (
     SemWrite
     | SemDelete
@@ -139,6 +146,7 @@ Payload = (
     | SetModuleApt
     | SetRouterConfig
     | WorkflowBranch
+    | LiftStop
 )
 
 PAYLOADS: Final[dict[ActionType, type[Payload]]] = {
@@ -150,6 +158,7 @@ PAYLOADS: Final[dict[ActionType, type[Payload]]] = {
     "set_module_apt": SetModuleApt,
     "set_router_config": SetRouterConfig,
     "workflow_branch": WorkflowBranch,
+    "lift_stop": LiftStop,
 }
 
 ROUTER: Final = "router"
@@ -183,6 +192,8 @@ def target_of(payload: Payload) -> str:
             return ROUTER
         case WorkflowBranch():
             return f"decision:{payload.decision_id}:{payload.target}"
+        case LiftStop():
+            return f"stop:{payload.stop_id}"
     return payload.node_id
 
 

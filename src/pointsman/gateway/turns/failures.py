@@ -20,6 +20,7 @@ from pointsman.errors import (
     PrivacyBlocked,
     RateLimited,
     RoutingFailed,
+    TurnStopped,
 )
 from pointsman.gateway.serving.addresses import public_words
 from pointsman.gateway.serving.services import GatewayServices
@@ -33,6 +34,7 @@ from pointsman.turns.registry.models import provider_of
 from pointsman.turns.trace import ValidationFailure
 
 _KINDS: Final[dict[ValidationFailure, type[RoutingFailed]]] = {
+    "stopped": TurnStopped,
     "privacy_blocked": PrivacyBlocked,
     "not_permitted": ModelNotPermitted,
     "not_configured": ModelNotConfigured,
@@ -175,6 +177,7 @@ def status_of(error: PointsmanError) -> int:
         "context_overflow": 400,
         "timeout": 504,
         "busy": 503,
+        "stopped": 503,
     }
     return usual.get(error.error_class, 502)
 

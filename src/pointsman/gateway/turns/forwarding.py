@@ -23,9 +23,10 @@ from pointsman.calls.answering import (
     untranslatable,
     write_request,
 )
+from pointsman.calls.cutting import NOT_MADE, TaskCut
 from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import ModelCall
-from pointsman.errors import InputError, OverBudget, PointsmanError
+from pointsman.errors import InputError, PointsmanError
 from pointsman.gateway.serving.http import EVENTS, JSON, Headers, Send
 from pointsman.gateway.turns.stream_carriers import (
     HELD_BYTES,
@@ -83,6 +84,7 @@ class Forwarding:
     """What a stream began with."""
 
     call: ModelCall
+    _cut: TaskCut
 
     def __init__(self, live: LiveTurn, model: str, send: Send) -> None:
         self.live = live
@@ -135,13 +137,13 @@ class Forwarding:
             reserving = call.reserve()
             if reserving is not None:
                 await reserving
-        except OverBudget as error:
+        except NOT_MADE as error:
             return self.refuse(error)
         call.begin()
         return await self.run_to_end(None)
 
-    def refuse(self, error: OverBudget) -> CallResult:
-        """Note that the budget refused the call; returns its result for the flow."""
+    def refuse(self, error: PointsmanError) -> CallResult:
+        """Note that the call was refused; returns its result for the flow."""
         self.error = error
         return result_after(error)
 
@@ -154,6 +156,17 @@ class Forwarding:
 
     async def run_to_end(self, begun: Exchange | None) -> CallResult:
         """Let the answer of a call out, also one that was sent already; says how it went."""
+        call = self.call
+        cut = self._cut = call.holder = TaskCut(lambda own: call.holder is own)
+        try:
+            return await self._carry_out(begun)
+        except asyncio.CancelledError:
+            error = cut.pop_error()
+            if error is None:
+                raise
+            return self._fail(error)
+
+    async def _carry_out(self, begun: Exchange | None) -> CallResult:
         live = self.live
         try:
             answer = await self._answer(begun)
@@ -214,20 +227,26 @@ class Forwarding:
         except UpstreamError as error:
             if not self.has_begun:
                 raise
-            # Never the text again.
-            await self._more(carriage.break_off("upstream_error", error.message))
-            self.send.end()
-            return self._fail(error)
+            return await self._break_off(carriage, error)
         except asyncio.CancelledError:
             if seen.stop_reason is not None:
                 # The caller had its whole answer and hung up before the last byte of the stream.
                 self._complete_stream(answer, seen)
-            raise
+            cut = self._cut.pop_error() if self.has_begun else None
+            if cut is None:
+                raise
+            return await self._break_off(carriage, cut)
         if seen.is_broken:
             broken = UpstreamError("the stream ended with an error", error_class="server_error")
             return self._fail(broken)
         self._complete_stream(answer, seen)
         return CallResult(is_done=True)
+
+    async def _break_off(self, carriage: StreamCarrier, error: UpstreamError) -> CallResult:
+        # Never the text again.
+        await self._more(carriage.break_off("upstream_error", error.message))
+        self.send.end()
+        return self._fail(error)
 
     def _complete_stream(self, answer: UpstreamAnswer, seen: Tap) -> None:
         self.call.complete(StreamedAnswer(seen), seen.stop_reason or "", answer.attempts)

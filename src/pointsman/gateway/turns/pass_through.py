@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from pointsman.access.keys import Principal
 from pointsman.calls.answering import StreamedAnswer, WholeAnswer, result_after
+from pointsman.calls.cutting import NOT_MADE, TaskCut
 from pointsman.calls.flow import CallResult, Fallback, Record
 from pointsman.calls.model_call import ModelCall
-from pointsman.errors import InputError, OverBudget, PointsmanError
+from pointsman.errors import InputError, PointsmanError
 from pointsman.gateway.serving.http import EVENTS, JSON, Asked, Send
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.endpoints import ModelEndpoint
@@ -37,7 +38,13 @@ from pointsman.providers.dialects.tap import tap, usage_of
 from pointsman.providers.failures import failure_inside
 from pointsman.providers.http.provider import HttpProvider
 from pointsman.providers.messages import Usage
-from pointsman.providers.port import Operation, Outgoing, UpstreamAnswer, UpstreamError
+from pointsman.providers.port import (
+    ModelProvider,
+    Operation,
+    Outgoing,
+    UpstreamAnswer,
+    UpstreamError,
+)
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.registry.prices import output_bound
 
@@ -174,10 +181,21 @@ class PassThroughCall:
             reserving = call.reserve()
             if reserving is not None:
                 await reserving
-        except OverBudget as error:
+        except NOT_MADE as error:
             self.error = error
             return result_after(error)
         call.begin()
+        cut = call.holder = TaskCut(lambda own: call.holder is own)
+        try:
+            return await self._carry_out(provider, name)
+        except asyncio.CancelledError:
+            cut_off = cut.pop_error()
+            if cut_off is None:
+                raise
+            return self._fail(cut_off)
+
+    async def _carry_out(self, provider: ModelProvider, name: str) -> CallResult:
+        live = self.live
         try:
             answer = await provider.send(self._outgoing(name), live.parts.deadlines)
         except UpstreamError as error:

@@ -15,9 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.calls.answering import ModelAnswer, ask_whole
-from pointsman.calls.call_end import OVER_BUDGET, CallEnd
+from pointsman.calls.call_end import OVER_BUDGET, STOPPED, CallEnd
+from pointsman.calls.cutting import NOT_MADE
 from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
-from pointsman.errors import LedgerError, OverBudget, PointsmanError
+from pointsman.errors import LedgerError, PointsmanError, TurnStopped
 from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.copying_send import CopyingSend
@@ -228,7 +229,8 @@ class SideCall:
             reserving = call.reserve()
             if reserving is not None:
                 await reserving
-        except OverBudget:
+        except NOT_MADE as error:
+            self.result = STOPPED if isinstance(error, TurnStopped) else OVER_BUDGET
             return None
         try:
             await self._record()

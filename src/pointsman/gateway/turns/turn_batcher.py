@@ -17,8 +17,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from pointsman.calls.cutting import NOT_MADE
 from pointsman.calls.flow import CallEffect, Effect, Flow, Record, RecordPlacement
-from pointsman.errors import OverBudget, PointsmanError, RoutingFailed
+from pointsman.errors import PointsmanError, RoutingFailed
 from pointsman.gateway.serving.http import Asked, Receive, Send
 from pointsman.gateway.turns.endpoints import ModelEndpoint, finish_turn
 from pointsman.gateway.turns.forwarding import Begin, Forwarding
@@ -79,7 +80,7 @@ class BatchedTurn:
         self.exchange: Exchange | None = None
         self.failed: Exception | None = None
         self.is_read = False
-        self.refused: OverBudget | None = None
+        self.refused: PointsmanError | None = None
         """Why its first call was not made; the flow goes on from there."""
         self.is_called = False
         """Whether its money is reserved: its first call must run to its end."""
@@ -94,6 +95,12 @@ class BatchedTurn:
     def on_answer(self) -> None:
         """Learn that the provider's answer is here, or must be looked at."""
         self.batcher.to_answer.add(self)
+
+    def cut_off(self, why: str) -> None:
+        """Cut the call off; from any thread."""
+        exchange = self.exchange
+        if exchange is not None:
+            exchange.cut_soon(why)
 
     def on_durable(self) -> None:
         """Learn that the decision is durable, or could not be made so."""
@@ -291,7 +298,7 @@ class TurnBatcher:
         opened = first.call = live.open_call(call.model)
         try:
             opened.reserve()
-        except OverBudget as error:
+        except NOT_MADE as error:
             turn.refused = error
             turn.continue_in_task()
             return
@@ -310,6 +317,7 @@ class TurnBatcher:
     def _call(turn: BatchedTurn) -> None:
         """Send the requests one after the other, so that the reader is woken once."""
         exchange = turn.exchange = turn.begin()
+        turn.first.call.holder = turn
         if exchange is None or turn.live.request.look.is_stream:
             turn.continue_in_task()
         else:

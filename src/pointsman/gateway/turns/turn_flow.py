@@ -79,5 +79,6 @@ def _facts_around(live: LiveTurn) -> CallSurroundings:
         budgets=budgets,
         cost_today_microusd=parts.budgets.spent_today(now),
         caller=request.caller_facts,
+        session_id=live.session_id,
         tool_names=look.offered_tools,
     )

@@ -130,7 +130,7 @@ def rules_text(policy: TurnPolicy) -> str:
     for scoped in scopes(policy):
         lines.append(scoped.workspace or EVERYWHERE)
         rows = [
-            (f"  {number}", rule.name, condition_text(rule.when), "->", rule.use)
+            (f"  {number}", rule.name, condition_text(rule.when), "->", rule.target_text)
             for number, rule in enumerate(scoped.rules, 1)
         ]
         lines += table(rows).splitlines() if rows else ["  no rules"]
@@ -150,7 +150,7 @@ def rules_value(policy: TurnPolicy, policy_id: str) -> dict[str, object]:
                     {
                         "name": rule.name,
                         "when": condition_text(rule.when),
-                        "use": rule.use,
+                        "use": rule.target_text,
                         "is_global": number >= scoped.own or scoped.workspace is None,
                     }
                     for number, rule in enumerate(scoped.rules)

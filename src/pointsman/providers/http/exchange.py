@@ -323,6 +323,16 @@ class Exchange:
         if callback is not None:
             callback()
 
+    def cut_soon(self, why: str) -> None:
+        """End the answer with an error, because an order forbids the call; from any thread."""
+        self._loop.call_soon_threadsafe(self._end_stopped, why)
+
+    def _end_stopped(self, why: str) -> None:
+        source = self._source
+        if source is not None:
+            self.on_failure(why, "stopped")
+            source.abort()
+
     def discard(self) -> None:
         """Drop the answer: its caller is gone."""
         self._callback = None

@@ -85,7 +85,7 @@ def _is_here(ready: CompiledTurnPolicy, name: str) -> bool:
 
 def _models_in_use(ready: CompiledTurnPolicy, scope: WorkspaceScope) -> Sequence[str]:
     """Name the models a policy sends turns to, in the order it names them."""
-    rules = (each.rule.use for each in scope.rules)
+    rules = (model for each in scope.rules for model in each.rule.models)
     named = (*scope.tiers.values(), *rules, *scope.defaults, *ready.defaults)
     return [*dict.fromkeys(named)]
 

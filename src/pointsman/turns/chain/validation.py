@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.kernel.number import microusd_text
-from pointsman.turns.facts import TurnFacts
+from pointsman.turns.facts import ActiveStop, TurnFacts
 from pointsman.turns.registry.models import Model, call_estimate, provider_of
 from pointsman.turns.trace import ValidationFailure
 
@@ -46,6 +46,7 @@ def is_plain(candidate: str, model: Model, facts: TurnFacts) -> bool:
     placed, most = facts.placement, model.capabilities.max_context_tokens
     return (
         (placed is None or placed.gate == "open")
+        and facts.stops is UNSET
         and facts.privacy_level != "local"
         and (facts.allowed_models is None or candidate in facts.allowed_models)
         and (facts.configured is None or candidate in facts.configured)
@@ -67,6 +68,19 @@ def unknown_needs(model: Model, facts: TurnFacts) -> tuple[str, ...]:
     )
     known = model.capabilities
     return tuple(name for name, is_needed in needs if is_needed and getattr(known, name) is None)
+
+
+def _stop(candidate: str, _model: Model, facts: TurnFacts) -> Rejection | None:
+    for stop in () if facts.stops is UNSET else facts.stops:
+        if stop.scope != "provider" or stop.name == provider_of(candidate):
+            return Rejection("stopped", stop_text(stop))
+    return None
+
+
+def stop_text(stop: ActiveStop) -> str:
+    """Say in one line which calls an order stopped, who gave it and why."""
+    what = "every call" if stop.scope == "all" else " ".join(("calls of", stop.scope, stop.name))
+    return f"{what} stopped by {stop.by}: {stop.reason} (stop {stop.id})"
 
 
 def _privacy(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
@@ -172,6 +186,7 @@ def _budget(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None:
 
 
 _VETOES: tuple[Veto, ...] = (
+    _stop,
     _privacy,
     _permission,
     _configuration,

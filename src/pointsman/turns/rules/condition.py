@@ -18,7 +18,7 @@ from pointsman.kernel.document import Document, Path
 from pointsman.kernel.literal import ClockTime, Count, Usd
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.regex import refusal
-from pointsman.turns.facts import CallerFacts, TurnFacts, minutes
+from pointsman.turns.facts import CallerFacts, SplitUnits, TurnFacts, minutes
 from pointsman.turns.rules.text_patterns import TextPatterns, literal_pattern
 
 
@@ -66,6 +66,11 @@ class FactsView:
     def caller(self) -> CallerFacts:
         """The sender of the turn."""
         return _require(self.facts.caller, "a rule asks who calls")
+
+    @property
+    def split_units(self) -> SplitUnits:
+        """The names by which the turn falls into the slots of a split."""
+        return _require(self.facts.split_units, "a rule has a split")
 
     @property
     def tool_names(self) -> tuple[str, ...]:

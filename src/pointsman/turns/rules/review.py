@@ -134,11 +134,14 @@ def _rule_findings(
             )
             yield Finding(Concern.CONTRADICTION, message, scoped.workspace, rule.name)
         else:
-            yield from _unfit(ready.models[rule.use], rule, own.parts, scoped.workspace)
+            for name in rule.models:
+                yield from _unfit(name, ready.models[name], rule, own.parts, scoped.workspace)
         yield from _ascii_only(rule, scoped.workspace)
     for later, earlier in _covered_pairs(asked, scoped.own):
         is_always = not asked[earlier].parts
-        if is_always and not asked[later].parts and rules[later].use != rules[earlier].use:
+        is_plain = rules[later].split is UNSET and rules[earlier].split is UNSET
+        is_other = is_plain and rules[later].use != rules[earlier].use
+        if is_always and not asked[later].parts and is_other:
             yield _second_choice(rules[later], rules[earlier], scoped.workspace)
         else:
             yield _covering(rules[later], rules[earlier], scoped.workspace, is_always=is_always)
@@ -164,8 +167,8 @@ def _covering(
     code = Concern.UNREACHABLE if is_always else Concern.SHADOWED
     what = "every turn" if is_always else f"all that `{rule.name}` does"
     # After a rejected model the next rule that matches is tried (companion D-002-1).
-    effect = f"`{rule.name}` acts only when {by.use} is rejected"
-    if rule.use == by.use:
+    effect = f"`{rule.name}` acts only when {' or '.join(by.models)} is rejected"
+    if rule.models == by.models and by.split is UNSET:
         effect = f"`{rule.name}` uses the same model and changes nothing"
     message = f"`{by.name}` comes first and matches {what}: {effect}"
     return Finding(code, message, workspace, rule.name, by.name)
@@ -195,16 +198,16 @@ def _covered_pairs(asked: Sequence[_Asked], own: int) -> Iterator[tuple[int, int
 
 
 def _unfit(
-    model: Model, rule: RoutingRule, asked: Parts, workspace: str | None
+    name: str, model: Model, rule: RoutingRule, asked: Parts, workspace: str | None
 ) -> Iterator[Finding]:  # fmt: skip
     can = model.capabilities
     if Condition(has_images=True) in asked and can.supports_images is False:
-        message = f"`{rule.name}` is for images, which {rule.use} cannot see: always rejected"
+        message = f"`{rule.name}` is for images, which {name} cannot see: always rejected"
         yield Finding(Concern.UNFIT, message, workspace, rule.name)
     least = max((part.estimated_input_tokens_gt or 0 for part in asked), default=0)
     if can.max_context_tokens is not None and least >= can.max_context_tokens:
         message = (
-            f"`{rule.name}` is for more than {least} tokens, {rule.use} takes"
+            f"`{rule.name}` is for more than {least} tokens, {name} takes"
             f" {can.max_context_tokens}: always rejected"
         )
         yield Finding(Concern.UNFIT, message, workspace, rule.name)
@@ -337,8 +340,7 @@ def _sources(ready: CompiledTurnPolicy) -> Iterator[Source]:
     for model in ready.models:
         yield Source("manual_sticky", "any model a user sets", model)
     for each in scoped:
-        for rule in each.rules[: each.own]:
-            yield Source("rule", f"rule {rule.name}{_inside(each)}", rule.use)
+        yield from _rule_sources(each)
     for each in scoped:
         yield from _inferred_sources(ready, each)
     for each in scoped:
@@ -348,6 +350,12 @@ def _sources(ready: CompiledTurnPolicy) -> Iterator[Source]:
         yield Source("global_default", "global default", name)
     if ready.local_model in ready.models and ready.local_model not in ready.defaults:
         yield Source("global_default", "local model for what must stay", ready.local_model)
+
+
+def _rule_sources(scoped: Scoped) -> Iterator[Source]:
+    for rule in scoped.rules[: scoped.own]:
+        for model in rule.models:
+            yield Source("rule", f"rule {rule.name}{_inside(scoped)}", model)
 
 
 def _inferred_sources(ready: CompiledTurnPolicy, scoped: Scoped) -> Iterator[Source]:

@@ -40,7 +40,7 @@ def unasked_candidates(
     for each in _rules_behind(winner, scope):
         try:
             if each.matches(look):
-                found.append(UnaskedCandidate("rule", each.rule.name, each.rule.use))
+                found.append(UnaskedCandidate("rule", each.rule.name, each.choose(look)[0]))
         except MissingSnapshot:
             unread += 1
     found += _defaults_behind(winner, scope, ready.defaults, facts)
@@ -60,9 +60,10 @@ def _rules_behind(winner: Evaluation, scope: WorkspaceScope) -> Sequence[Compile
         return scope.rules
     if winner.policy != "rule":
         return ()
-    chosen = (winner.rule_name, winner.candidate_model)
-    names = [(each.rule.name, each.rule.use) for each in scope.rules]
-    return scope.rules[names.index(chosen) + 1 :] if chosen in names else ()
+    for number, each in enumerate(scope.rules, 1):
+        if each.rule.name == winner.rule_name and winner.candidate_model in each.rule.models:
+            return scope.rules[number:]
+    return ()
 
 
 def _defaults_behind(

@@ -22,6 +22,7 @@ from pointsman.placement.trace import OUTCOME_FORM as PLACEMENT_FORM
 from pointsman.recording.decision_recorder import POLICY_INVALID, POLICY_REFUSED, REFUSED_FORM
 from pointsman.recording.health import RECOVERED, RECOVERED_FORM, UNAVAILABLE, UNAVAILABLE_FORM
 from pointsman.recording.pins import PINNED, PINNING_FORM, UNPINNED
+from pointsman.recording.stops import LIFT_TEXT, LIFTED, ORDERED, STOP_TEXT
 from pointsman.recording.taints import CLEARED, TAINT_FORM, TAINTED
 from pointsman.storage.policies.publications import Published
 from pointsman.turns.trace import OUTCOME_FORM as TURN_FORM
@@ -117,6 +118,16 @@ def _call(entry: Entry) -> Told:
     }
 
 
+def _stop(entry: Entry) -> Told:
+    order = STOP_TEXT.decode(entry.payload)
+    return {"stop_id": order.id, "scope": order.scope, "name": order.name, "reason": order.reason}
+
+
+def _stop_end(entry: Entry) -> Told:
+    lift = LIFT_TEXT.decode(entry.payload)
+    return {"stop_id": lift.stop_id, "request_id": lift.request_id, "reason": lift.reason}
+
+
 def _invalid(entry: Entry) -> Told:
     found = _INVALID.decode(entry.payload)
     file = found.policy_path.rpartition("/")[2]
@@ -171,9 +182,20 @@ _EVENTS: Final[Mapping[str, tuple[str, Callable[[Entry], Told]]]] = {
     PINNED: ("session.pinned", _pin),
     UNPINNED: ("session.unpinned", _pin),
     FEEDBACK: ("feedback.given", _feedback),
+    ORDERED: ("stop.ordered", _stop),
+    LIFTED: ("stop.lifted", _stop_end),
 }
 
 EVENT_NAMES: Final = (*(name for name, _ in _EVENTS.values()), POLICY_PUBLISHED)
+
+
+def _stopped_tenant(entry: Entry) -> str | None:
+    try:
+        order = STOP_TEXT.decode(entry.payload)
+    except ReplayError:
+        return ""
+    return order.name if order.scope == "tenant" else None
+
 
 MOST_OWNED: Final = 65_536
 """So many decisions are remembered with their tenants, for the calls that act on them: what a
@@ -193,6 +215,8 @@ class EventOwners:
         """Return the tenant an entry is about, empty for none; None where it concerns all."""
         if entry.kind in _OF_ALL:
             return None
+        if entry.kind == ORDERED:
+            return _stopped_tenant(entry)
         if entry.kind.startswith(DECISION):
             return self._decide(entry)
         if entry.kind in {OUTCOME, FEEDBACK}:

@@ -201,7 +201,7 @@ def _lines(
         yield RuleLine(
             name=rule.name,
             when=condition_text(rule.when),
-            use=rule.use,
+            use=rule.target_text,
             is_global=number >= scoped.own or scoped.workspace is None,
             hits=0 if seen is None else seen.hits,
             rejected=0 if seen is None else seen.rejected,

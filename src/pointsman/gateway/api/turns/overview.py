@@ -12,6 +12,7 @@ from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import DAY, SECOND, Instant, instant_text
 from pointsman.storage.stores.turn_rows import BUCKET
+from pointsman.turns.chain.validation import stop_text
 
 
 class OverviewApi:
@@ -55,6 +56,7 @@ class OverviewApi:
                 for each in pointsman.tainted()
             ),
             ledger=LedgerState(writable=ledger.is_writable, cause=ledger.cause),
+            stops=tuple(stop_text(each.fact) for each in pointsman.stops.seen_by(reach)),
             configuration=tuple(str(each) for each in in_force.problems),
             default_model=", ".join(in_force.ready.defaults),
             behind=behind,

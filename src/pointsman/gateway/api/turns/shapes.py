@@ -78,6 +78,7 @@ class OverviewAnswer(Struct, frozen=True):
     turns_today: int
     tainted_sessions: int
     ledger: LedgerState
+    stops: tuple[str, ...]
     configuration: tuple[str, ...]
     default_model: str | None
     behind: Behind
