@@ -5,9 +5,12 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 from tests.gateway.house import provider, upstream, write_home
 
 from pointsman.testing import fails, says
@@ -42,6 +45,49 @@ def test_three_commands_lead_to_a_routed_turn_of_two_providers(tmp_path: Path) -
     assert chosen["chosen_model"] == "openai:gpt-5.2"
     other = json.loads(run(home, "route", "--json", "@opus hello", **keys).stdout)
     assert other["chosen_model"] == "anthropic:claude-opus-4-7"
+
+
+@contextmanager
+def serving(home: Path, **keys: str) -> Iterator[str]:
+    """Run `serve` on a free port, and yield its address."""
+    words = [POINTSMAN, "--home", str(home), "serve", "--port", "0", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment(**keys)) as process:
+        assert process.stdout is not None
+        try:
+            greeting = b"".join(iter(process.stdout.readline, b"}\n"))
+            yield json.loads(greeting + b"}")["address"]
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+def test_from_nothing_to_answers_of_two_services_without_an_editor(tmp_path: Path) -> None:
+    home, keys = tmp_path / "home", {"OPENAI_API_KEY": "sk-one", "ANTHROPIC_API_KEY": "sk-two"}
+    with upstream(otherwise=says("from one")) as one, upstream(otherwise=says("from two")) as two:
+        services = f"openai@{one.url}/v1,anthropic@{two.url}"
+        assert run(home, "init", "--with", services, **keys).returncode == 0
+        with serving(home, **keys) as address:
+            said = [ask_over_http(address, text) for text in ("hello", "@opus hello")]
+        assert said == ["from one", "from two"]
+        assert one.requests[0].header("authorization") == "Bearer sk-one"
+        assert two.requests[0].header("x-api-key") == "sk-two"
+        assert [each.json["model"] for each in (one.requests[0], two.requests[0])] == [
+            "gpt-5.2",
+            "claude-opus-4-7",
+        ]
+    assert "Served: anthropic:claude-opus-4-7" in run(home, "why", "last").stdout
+
+
+def ask_over_http(address: str, text: str) -> str:
+    body = {"model": "auto", "messages": [{"role": "user", "content": text}]}
+    answer = httpx.post(f"{address}/v1/chat/completions", json=body, trust_env=False, timeout=60)
+    return str(answer.json()["choices"][0]["message"]["content"])
+
+
+def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "init", "--with", "openai@nowhere")
+    assert done.returncode == 2
+    assert not (tmp_path / "models.yaml").exists()
 
 
 def test_keys_that_are_missing_are_named_and_the_local_model_answers(tmp_path: Path) -> None:

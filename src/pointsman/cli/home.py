@@ -23,7 +23,12 @@ from pointsman.turns.registry.services import ModelService
 
 
 @click.command()
-@click.option("--with", "services", metavar="NAMES", help="Services to use: openai,anthropic,…")
+@click.option(
+    "--with",
+    "services",
+    metavar="NAMES",
+    help="Services to use: openai,anthropic,…; NAME@ADDRESS where one is not at its own address.",
+)
 @click.option("--all", "is_all", is_flag=True, help="Write every file, not only the first ones.")
 @command
 def init(session: Session, services: str | None, is_all: bool) -> None:  # noqa: FBT001 - click passes flags so

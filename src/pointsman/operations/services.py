@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from pointsman.errors import InputError
 from pointsman.turns.registry.models import EMBEDDED_MODEL, Tier, meant
 from pointsman.turns.registry.services import (
+    SERVICE_BY_NAME,
     SERVICES,
     ModelService,
     StarterModel,
 )
+from pointsman.turns.registry.upstream import read_base_url
 
 DEFAULT_TIERS: Final[tuple[Tier, ...]] = ("balanced", "fast")
 """The tiers of the default list; a deep model is asked for, never fallen back to."""
@@ -24,14 +28,17 @@ _AGENT_NAMES: Final = ("claude-*", "gpt-*", "o[0-9]*", "codex-*", "gemini-*")
 
 
 def services_named(names: Iterable[str]) -> tuple[ModelService, ...]:
-    """Return the services of these names, in their order, each once."""
+    """Return the services of these names, in their order, each once; one may be `NAME@ADDRESS`."""
     known = {each.name: each for each in STARTER_SERVICES}
     found: dict[str, ModelService] = {}
-    for name in names:
+    for given in names:
+        name, at, address = given.partition("@")
         if name not in known:
             hint = meant(name, known) or f"known: {', '.join(known)}"
             raise InputError(f"`{name}` is no service that `init` knows", hint=hint)
-        found[name] = known[name]
+        if at:
+            read_base_url(address)
+        found[name] = replace(known[name], base_url=address) if at else known[name]
     return tuple(found.values())
 
 
@@ -63,6 +70,8 @@ def models_text(services: Sequence[ModelService], environment: Mapping[str, str]
     ]
     for service in services:
         lines += [f"  {service.name}:", f"    kind: {service.name}"]
+        if service.base_url != SERVICE_BY_NAME[service.name].base_url:
+            lines.append(f"    base_url: {service.base_url}")
         if service.secrets:
             set_ones = (key for key in service.secrets if environment.get(key))
             lines.append(f"    api_key: {{env: {next(set_ones, service.secrets[0])}}}")
@@ -109,7 +118,7 @@ def _accept_lines(services: Sequence[ModelService]) -> list[str]:
     first = _fast_model(services) or "auto"
     # A name goes by the first glob it matches, so the small ones stand before the rest.
     small = {
-        name: _fast_model([service] if service in services else []) or first
+        name: _fast_model([each for each in services if each.name == service.name]) or first
         for service in SERVICES
         for name in service.small_names
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 Role = Literal["system", "user", "assistant", "tool"]
 StopReason = Literal["end", "length", "tool_use", "stop_sequence", "refusal", "error"]
@@ -31,11 +31,15 @@ class Image(Struct, frozen=True, tag_field="type", tag="image"):
 
 
 class ToolUse(Struct, frozen=True, tag_field="type", tag="tool_use"):
-    """A call the model asks for; `input` is a JSON object."""
+    """A call the model asks for; `input` is a JSON object.
+
+    `namespace` holds the tool in the one format that groups its tools.
+    """
 
     id: str
     name: str
     input: Raw
+    namespace: str | UnsetType = UNSET
 
 
 class ToolResult(Struct, frozen=True, tag_field="type", tag="tool_result"):
@@ -153,6 +157,8 @@ class ModelRequest(Struct, frozen=True):
     hints: tuple[Hint, ...] = ()
     unsaid: tuple[str, ...] = ()
     """Fields of the body that have no place here, by the names of `dialects.loss.Loss`."""
+    namespaces: dict[str, tuple[str, str]] = {}
+    """The namespace and the own name of each tool that stood in one, by its name in `tools`."""
     earlier: EarlierMessages | None = None
     """The messages before `messages`; the first of these follows no result of a tool."""
 

@@ -29,6 +29,7 @@ class BlockStarted(Struct, frozen=True):
     id: str = ""
     name: str = ""
     data: str = ""
+    namespace: str = ""
 
 
 class Delta(Struct, frozen=True):

@@ -10,10 +10,12 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from pointsman.calls.answering import (
     StreamedAnswer,
@@ -39,6 +41,11 @@ from pointsman.gateway.turns.stream_carriers import (
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.providers.dialects.chat.stream import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
+from pointsman.providers.dialects.responses.namespaces import (
+    Namespaces,
+    OwnNamesReader,
+    with_own_name,
+)
 from pointsman.providers.dialects.spans import with_model
 from pointsman.providers.dialects.tap import Tap, end_of, tap
 from pointsman.providers.dialects.words_before import WordsBefore, with_words_before
@@ -79,6 +86,7 @@ class Forwarding:
     _size = 0
     """What the provider's head says."""
     _wants_usage = True
+    _namespaces: Namespaces = MappingProxyType({})
     _has_asked_usage = False
     _first = b""
     """What a stream began with."""
@@ -110,7 +118,7 @@ class Forwarding:
                 body = self._asking_usage(body)
         else:
             asked = speaker(request.dialect).read_request(self.live.stripped_body())
-            self._wants_usage = asked.wants_usage
+            self._wants_usage, self._namespaces = asked.wants_usage, asked.namespaces
             body = write_request(self.dialect, asked, self._name)
         passed: tuple[tuple[str, str], ...] = ()
         headers = request.asked.headers
@@ -216,6 +224,9 @@ class Forwarding:
         asked = speaker(self.live.request.dialect)
         try:
             told = provider_speaker(self.dialect).read_response(body)
+            if self._namespaces:
+                content = (with_own_name(each, self._namespaces) for each in told.content)
+                told = replace(told, content=tuple(content))
             return asked.write_response(told, self.model, int(time.time()))
         except InputError as error:
             raise unreadable(self._provider.name, error) from error
@@ -331,6 +342,8 @@ class Forwarding:
         target = speaker(self.live.request.dialect)
         writer = target.stream_writer(self.model, int(time.time()), wants_usage=self._wants_usage)
         reader = provider_speaker(self.dialect).stream_reader()
+        if self._namespaces:
+            reader = OwnNamesReader(reader, self._namespaces)
         return TranslatedStream(self._provider.name, reader, writer)
 
     async def _begin_answer(self, seen: Tap) -> Headers:

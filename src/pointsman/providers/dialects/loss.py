@@ -115,6 +115,10 @@ class Loss(Meaning):
         "output_name",
         "messages and gemini give the form of an answer no name or description",
     )
+    VENDOR_SEARCH = (
+        "vendor_search",
+        "a search of the vendor's own index that may not reach the network is left out",
+    )
     UNKNOWN_FIELD = "unknown_field", "a field this version does not know"
 
 

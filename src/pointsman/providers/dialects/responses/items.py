@@ -9,6 +9,7 @@ from pointsman.errors import InputError
 from pointsman.providers.dialects import foreign
 from pointsman.providers.dialects.body import NULL, decode, is_null, json_object
 from pointsman.providers.dialects.loss import CannotSayCode, Loss, refuse
+from pointsman.providers.dialects.responses.namespaces import joined_name
 from pointsman.providers.messages import (
     Block,
     Image,
@@ -44,6 +45,7 @@ class ResponsesItem(Struct):
     id: str | None = None
     call_id: str | None = None
     name: str | None = None
+    namespace: str | None = None
     arguments: str | None = None
     output: Raw = NULL
     summary: list[ResponsesPart] | None = None
@@ -110,7 +112,8 @@ def read_said(item: ResponsesItem, where: str, unsaid: list[str]) -> list[Block]
 def _call(item: ResponsesItem, where: str) -> ToolUse:
     if not item.call_id or not item.name:
         raise InputError(f"`{where}` has no `call_id` or no `name`")
-    return ToolUse(item.call_id, item.name, json_object(item.arguments or "", f"{where}.arguments"))
+    name = joined_name(item.namespace or "", item.name)
+    return ToolUse(item.call_id, name, json_object(item.arguments or "", f"{where}.arguments"))
 
 
 def _reasoning(item: ResponsesItem) -> Thinking | RedactedThinking:

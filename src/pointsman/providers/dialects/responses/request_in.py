@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects.body import NO_PARAMETERS, NULL, decode, is_null, number
@@ -21,6 +24,7 @@ from pointsman.providers.dialects.responses.items import (
     read_said,
     unreadable,
 )
+from pointsman.providers.dialects.responses.namespaces import joined_name
 from pointsman.providers.dialects.spans import unique
 from pointsman.providers.messages import (
     Block,
@@ -53,11 +57,14 @@ class _Tool(Struct):
     description: str | None = None
     parameters: Raw = NULL
     strict: bool | None = None
+    tools: list[_Tool] | None = None
+    external_web_access: bool | None = None
 
 
 class _Choice(Struct):
     type: str
     name: str | None = None
+    namespace: str | None = None
 
 
 class _Format(Struct):
@@ -113,10 +120,12 @@ def read_request(body: bytes) -> ModelRequest:
     if wire.reasoning is not None and wire.reasoning.summary is not None:
         unsaid.append(Loss.REASONING_SUMMARY)
     system, messages = _conversation(wire, unsaid)
+    tools, namespaces = _tools(wire.tools or (), unsaid)
     return ModelRequest(
         messages=messages,
         system=system,
-        tools=tuple(_tool(each, at) for at, each in enumerate(wire.tools or ())),
+        tools=tools,
+        namespaces=namespaces,
         tool_choice=_tool_choice(wire),
         output=_output(wire.text.format if wire.text else None),
         max_output_tokens=wire.max_output_tokens,
@@ -148,6 +157,10 @@ def _conversation(
     said: list[Block] = []
     for at, item in enumerate(wire.input):
         where = f"input[{at}]"
+        if item.type == "item_reference" and (item.id or "").startswith("rs_"):
+            # Only the vendor that stored it could look it up; the answer stands without it.
+            unsaid.append(Loss.THINKING)
+            continue
         if _is_said(item):
             said.extend(read_said(item, where, unsaid))
             continue
@@ -189,13 +202,40 @@ def _message(item: ResponsesItem, where: str, unsaid: list[str]) -> ChatMessage:
     return ChatMessage("user", blocks)
 
 
-def _tool(wire: _Tool, at: int) -> ToolSpec:
+def _tools(
+    wire: Sequence[_Tool], unsaid: list[str]
+) -> tuple[tuple[ToolSpec, ...], dict[str, tuple[str, str]]]:
+    """Read the tools, and which of them stood in a namespace."""
+    found: list[ToolSpec] = []
+    namespaces: dict[str, tuple[str, str]] = {}
+    for at, each in enumerate(wire):
+        if each.type == "web_search" and each.external_web_access is False:
+            unsaid.append(Loss.VENDOR_SEARCH)
+        elif each.type != "namespace":
+            found.append(_tool(each, f"tools[{at}]"))
+        elif not each.name:
+            raise InputError(f"`tools[{at}].name` is missing")
+        else:
+            for number, inner in enumerate(each.tools or ()):
+                tool = _tool(inner, f"tools[{at}].tools[{number}]")
+                joined = joined_name(each.name, tool.name)
+                namespaces[joined] = (each.name, tool.name)
+                told = "\n".join(text for text in (each.description, tool.description) if text)
+                found.append(replace(tool, name=joined, description=told))
+    names = [tool.name for tool in found]
+    doubled = next((name for name in namespaces if names.count(name) > 1), "")
+    if doubled:
+        raise InputError(f"two tools are called `{doubled}` where there are no namespaces")
+    return tuple(found), namespaces
+
+
+def _tool(wire: _Tool, where: str) -> ToolSpec:
     if wire.type == "custom":
-        raise refuse(CannotSayCode.CUSTOM_TOOL, f"tools[{at}]")
+        raise refuse(CannotSayCode.CUSTOM_TOOL, where)
     if wire.type != "function":
-        raise refuse(CannotSayCode.SERVER_TOOL, f"tools[{at}].type: {wire.type[:64]}")
+        raise refuse(CannotSayCode.SERVER_TOOL, f"{where}.type: {wire.type[:64]}")
     if not wire.name:
-        raise InputError(f"`tools[{at}].name` is missing")
+        raise InputError(f"`{where}.name` is missing")
     schema = NO_PARAMETERS if is_null(wire.parameters) else wire.parameters
     return ToolSpec(wire.name, wire.description or "", schema, wire.strict)
 
@@ -213,7 +253,7 @@ def _tool_choice(wire: _Request) -> ToolChoice | None:
         case str():
             raise InputError(f"`tool_choice`: `{choice}` is not a choice")
     if choice.type == "function" and choice.name:
-        return ToolChoice("tool", choice.name, parallel)
+        return ToolChoice("tool", joined_name(choice.namespace or "", choice.name), parallel)
     if choice.type == "allowed_tools":
         raise refuse(CannotSayCode.ALLOWED_TOOLS, "tool_choice")
     if choice.type == "custom":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects import foreign, stops, usage
@@ -157,7 +157,10 @@ def item_of(block: Block, item_id: str, status: str = "completed") -> dict[str, 
         case Text():
             return message_item(item_id, status, [text_part(block.text)])
         case ToolUse():
-            return call_item(item_id, status, block.id, block.name, text_of(block.input))
+            written = call_item(item_id, status, block.id, block.name, text_of(block.input))
+            return (
+                written if block.namespace is UNSET else {**written, "namespace": block.namespace}
+            )
         case Thinking():
             sealed = foreign.write_signature(block, "openai")
             return reasoning_item(item_id, [summary_part(block.text)] if block.text else [], sealed)

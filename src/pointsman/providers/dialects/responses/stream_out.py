@@ -44,9 +44,10 @@ class _Item:
         block, text = self.block, self.whole()
         is_done = status == "completed"
         if block.kind == "tool_use":
-            return call_item(
+            written = call_item(
                 self.id, status, block.id, block.name, text or ("{}" if is_done else "")
             )
+            return {**written, "namespace": block.namespace} if block.namespace else written
         if block.kind == "text":
             return message_item(self.id, status, [text_part(text)] if is_done else [])
         if block.kind == "redacted_thinking":
