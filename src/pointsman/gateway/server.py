@@ -107,10 +107,8 @@ def open_gateway(
                 # The limits of keys hold for each machine: its workers count them in its folder.
                 limits = HomeLimits(_open_book(stack, pointsman, Home(home)))
         pointsman.health.prepare()
-        neighbours = None
-        if sharing is None or seat is not None:
-            neighbours = opened_neighbours(pointsman, seat)
-            stack.callback(neighbours.store.close)
+        is_joining = sharing is None or seat is not None
+        neighbours = opened_neighbours(stack, pointsman, seat) if is_joining else None
         pointsman.stops.follow()
         metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
