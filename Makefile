@@ -11,7 +11,7 @@ DEMO := build/demo-home
         campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-proofs campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
-        campaign-agreement campaign-attack campaign-home-budgets campaign-postgres-crash campaign-replicas campaign-bulk-replay \
+        campaign-agreement campaign-attack campaign-canaries campaign-home-budgets campaign-postgres-crash campaign-replicas campaign-bulk-replay \
         bench-brainstate bench-agents bench-quality bench-dashboard web screenshots \
         bench-agents-traffic bench-placement bench-branches bench-detection bench-gateway bench-streams bench-outcomes bench-versions clean
 help: ## list the targets
@@ -172,6 +172,8 @@ campaign-home-budgets: env ## 16 gateways on one home, one budget, 100 rounds
 	$(BIN)/python -m campaigns.home_budgets
 campaign-attack: env ## every route under 25 kinds of caller
 	$(BIN)/python -m campaigns.attack
+campaign-canaries: env ## marked secrets and texts are nowhere they must not be
+	$(BIN)/python -m campaigns.canaries
 campaign-gateway-crash: env ## kill the gateway at marked points: no answer without its decision
 	$(BIN)/python -m campaigns.gateway_crash
 campaign-gateway-memory: env ## memory stays flat over 200,000 requests

@@ -6,6 +6,7 @@ of another tenant: by an answer, or by the difference between what is hidden and
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from pointsman.gateway.route_table import ROUTES
 
 
 def main(rounds: int) -> int:
+    os.environ.update(OPENAI_TEST_KEY="sk-openai-upstream", ANTHROPIC_TEST_KEY="sk-ant-upstream")
     tally, kinds = Tally(), 0
     for _ in range(rounds):
         with ExitStack() as stack:

@@ -20,6 +20,8 @@ SECRET: Final = "canary-of-acme-7f3a"
 """Stands in everything that the attacked tenant sends and names."""
 
 NOT_CALLED: Final = frozenset({("POST", "/api/logout")})
+OF_THE_COUNCIL: Final = ("/actions", "/jobs", "/api/agents")
+"""A council votes on what agents of all tenants ask for, and sees their jobs."""
 _NO_KEY: Final = (
     ("without a key", {}),
     ("garbage", {"authorization": "Bearer garbage"}),
@@ -106,12 +108,27 @@ def victim(live: Running) -> Victim:
         assert live.post(path, body, **headers).status_code == 200
     preview = live.post("/api/route/preview", {"message": SECRET}, **headers).json()["decision_id"]
     request_id = told.headers["x-request-id"]
+    job, action = _leave_agents(live)
     names = {
+        "/jobs/{id}": (job, SECRET),
+        "/actions/{id}": (action,),
         "/api/turns/{id}": (turn, decision, local, preview, request_id, "last"),
         "/api/sessions/{id}": (session,),
     }
-    canaries = (SECRET, key_id, turn, decision, local, preview)
+    canaries = (SECRET, key_id, turn, decision, local, preview, job, action)
     return Victim(names, tuple(dict.fromkeys(canaries)))
+
+
+def _leave_agents(live: Running) -> tuple[str, str]:
+    """Have an agent's job run and an action asked for; return their ids."""
+    acting = made(live, name="acting", role="operator", tenant="acme")
+    job = live.post("/jobs", {"job_id": SECRET, "job_seed": "s", "query_text": SECRET}, **acting)
+    assert "log_id" in job.json(), job.text
+    payload = {"namespace": "n", "key": "k", "value": SECRET}
+    asked = {"action_type": "sem_write", "payload": payload, "justification": SECRET}
+    told = live.post("/actions", asked, **acting)
+    assert told.status_code == 200, told.text
+    return job.json()["log_id"], told.json()["request_id"]
 
 
 def attack(live: Running, who: list[Caller], hurt: Victim, tally: Tally) -> None:
@@ -124,6 +141,8 @@ def attack(live: Running, who: list[Caller], hurt: Victim, tally: Tally) -> None
                 tally.statuses[found.status_code] += 1
                 _check_allowed(route, caller, found.status_code, tally)
                 if route.scope == "none" or caller.sees_all or caller.tenant == "acme":
+                    continue
+                if caller.role == "council" and route.path.startswith(OF_THE_COUNCIL):
                     continue
                 tally.of_others += 1
                 _check_hidden(route, caller, (asked, found), hurt, tally)
@@ -141,7 +160,7 @@ def _paths(route: Route, hurt: Victim) -> Iterator[tuple[str, str]]:
         return
     for name in hurt.names[prefix]:
         quoted = name.replace("/", "%2F")
-        none = f"{'q' * 16}%2F{name[17:]}" if "/" in name else unknown.split("/")[3]
+        none = f"{'q' * 16}%2F{name[17:]}" if "/" in name else _name(unknown)
         # The last turn is each caller's own; scripted providers give the same id to several calls.
         other = (
             "" if name == "last" or name.startswith("req_") else route.path.replace("{id}", none)
@@ -207,7 +226,9 @@ def _plain(asked: str, found: Any) -> tuple[int, str]:
 
 def _name(path: str) -> str:
     """Return the name in a path."""
-    return "/".join(path.split("/")[3:4]).replace("%2F", "/") or "no name"
+    parts = path.split("/")
+    at = 3 if parts[1] == "api" else 2
+    return "/".join(parts[at : at + 1]).replace("%2F", "/") or "no name"
 
 
 def _get(live: Running, path: str) -> Any:

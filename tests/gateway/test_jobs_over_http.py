@@ -49,7 +49,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def keys(live: Running) -> dict[str, dict[str, str]]:
     roles = ("viewer", "operator", "admin", "council", "auditor")
-    return {role: made(live, name=f"the {role}", role=role) for role in roles}
+    return {role: made(live, name=f"the {role}", role=role, tenant="acme") for role in roles}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,13 +13,13 @@ from tests.gateway.house import Running, eventually, running, stalls, write_home
 from tests.gateway.test_keys_over_http import made
 
 from pointsman.access.book import HomeBook
-from pointsman.errors import CallerLimited
+from pointsman.errors import CallerLimited, DocumentError
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.providers.messages import Usage
 from pointsman.recording.key_limits import HomeLimits, KeyLimiter, LimitStore, MemoryLimits
 from pointsman.recording.machine import SystemClock, Ulids
 from pointsman.storage.home import open_home
-from pointsman.storage.policies.settings import NO_TERMS, RateTerms
+from pointsman.storage.policies.settings import NO_TERMS, RateTerms, read_settings
 from pointsman.testing import says
 
 NOW = Instant(1_800_000_000 * SECOND)
@@ -136,3 +136,30 @@ def test_a_call_that_has_ended_or_was_left_counts_no_more(town: Town, live: Runn
         assert busy == [429]
     eventually(lambda: live.chat("hello", "llama", headers=own).status_code == 200)
     assert live.chat("hello", "llama", headers=own).status_code == 200
+
+
+def test_a_tenants_models_bind_all_its_keys(town: Town) -> None:
+    terms = {"acme": {"allowed_models": ["open/small", "house:llama"]}, "*": {"allowed_models": []}}
+    write_home(town.home, pointsman={"tenants": terms})
+    with running(town.home) as live:
+        ours, narrow = (
+            made(live, tenant="acme"),
+            made(live, tenant="acme", allowed_models=["open:big", "house:llama"]),
+        )
+        for headers, reached in (
+            (ours, {"open:small", "house:llama"}),
+            (narrow, {"house:llama"}),
+            (made(live), set()),
+        ):
+            for name in ("open:big", "open:small", "claude:opus", "house:llama"):
+                status = live.chat("hello", model=name, headers=headers).status_code
+                assert status == (200 if name in reached else 403), (name, reached)
+            listed = live.get("/v1/models", **headers).json()["data"]
+            assert {each["id"] for each in listed if ":" in each["id"]} <= reached
+        # The default is a model that the tenant may not reach.
+        assert live.chat("hello", headers=ours).status_code == 403
+
+
+def test_a_tenants_model_must_be_an_id() -> None:
+    with pytest.raises(DocumentError, match="`sonnet` is no id of a model"):
+        read_settings(b"tenants: {acme: {allowed_models: [sonnet]}}", "pointsman.yaml")

@@ -1,5 +1,6 @@
 """Which policy a home decides by: edits, invalid files, files that do not fit, missing secrets."""
 
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -50,6 +51,48 @@ def test_an_invalid_policy_is_recorded_once_as_an_event(tmp_path: Path) -> None:
     assert told["policy_path"].endswith("routing.yaml")
     assert told["using_last_known_good"] is False
     assert "config.unknown_value" in told["errors"][0]
+
+
+WRITTEN = "sk-written-by-mistake-5f0e8a1c"
+AMAZON = "AKIAIOSFODNN7EXAMPLE"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        f"api_key: {WRITTEN}",
+        f"api_key: [{WRITTEN}]",
+        f"api_key: {{{WRITTEN}: 1}}",
+        f"api_key: {{env: [{WRITTEN}]}}",
+        f"api_key: {{weight: {WRITTEN}}}",
+        f"headers: {{x-key: [{WRITTEN}]}}",
+        f"query: {WRITTEN}",
+    ],
+)
+def test_a_key_that_is_written_into_a_file_is_not_repeated(tmp_path: Path, given: str) -> None:
+    home = tmp_path / "home"
+    with a_home(home) as pointsman:
+        (home / "models.yaml").write_text(
+            "schema_version: 1\nproviders: {p: {kind: openai, base_url: 'http://127.0.0.1:9',"
+            f" {given}}}}}\nmodels: {{}}\n"
+        )
+        a_turn(pointsman)
+        problems = pointsman.in_force().problems
+    assert problems
+    assert WRITTEN not in str([str(problem) for problem in problems])
+    for path in home.glob("*.db*"):
+        assert WRITTEN.encode() not in path.read_bytes(), path.name
+
+
+def test_a_key_of_a_known_form_is_not_recorded_with_a_problem(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with a_home(home) as pointsman:
+        (home / "routing.yaml").write_text(f"schema_version: 1\nglobal_default: [{AMAZON}, 5]\n")
+        a_turn(pointsman)
+    with closing(LedgerReader(pointsman.home.database)) as reader:
+        (event,) = reader.of_kind("event.routing.policy_invalid")
+    assert AMAZON.encode() not in event.entry.payload
+    assert b"[aws_access_key]" in event.entry.payload
 
 
 def test_a_budget_of_the_policy_is_among_the_facts(tmp_path: Path) -> None:

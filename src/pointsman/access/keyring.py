@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import PosixPath
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -22,6 +24,7 @@ from pointsman.access.roles import Scope
 from pointsman.errors import InputError, NotFound
 from pointsman.kernel.instant import SECOND, Instant
 from pointsman.storage.place import StorePlace, Where
+from pointsman.storage.policies.settings import TenantTerms
 from pointsman.storage.sqlite.folder import SqliteFolder
 from pointsman.storage.stores.access import AccessStore, StoredKey
 
@@ -50,10 +53,16 @@ class Keyring:
     """The keys of one home; may be shared by threads.
 
     `where` is their store, or the folder of a home that keeps its own. `admin_digest` is that of
-    `POINTSMAN_ADMIN_TOKEN` or of the token that was made here.
+    `POINTSMAN_ADMIN_TOKEN` or of the token that was made here. `tenants` limit the models of keys.
     """
 
-    def __init__(self, where: Where, admin_digest: bytes = b"") -> None:
+    def __init__(
+        self,
+        where: Where,
+        admin_digest: bytes = b"",
+        tenants: Mapping[str, TenantTerms] = MappingProxyType({}),
+    ) -> None:
+        self._tenants = tenants
         self._store = AccessStore(_kept_in(where))
         self._keys = Keys({}, admin_digest)
         self._lock = threading.Lock()
@@ -151,7 +160,10 @@ class Keyring:
     def _take_over(self, rows: list[StoredKey]) -> None:
         if not rows:
             return
-        fresh = {row.id: known_key(read_key(row.body), row.digest, row.revoked_at) for row in rows}
+        fresh = {
+            row.id: known_key(read_key(row.body), row.digest, row.revoked_at, self._tenants)
+            for row in rows
+        }
         self._keys = Keys({**self._keys.known, **fresh}, self._keys.admin_digest)
         self._change = rows[-1].changed
 

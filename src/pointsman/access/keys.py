@@ -11,6 +11,7 @@ import re
 from base64 import b32encode
 from collections.abc import Iterable, Mapping
 from hmac import compare_digest
+from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -21,8 +22,9 @@ from pointsman.access.roles import SCOPES, GivenRole, Scope, effective_role
 from pointsman.errors import IntegrityFailure, NotAuthenticated, NotPermitted
 from pointsman.kernel.codes import Meaning
 from pointsman.kernel.instant import LATEST, Instant
-from pointsman.storage.policies.settings import NO_TERMS, RateTerms
+from pointsman.storage.policies.settings import NO_TERMS, RateTerms, TenantTerms
 from pointsman.turns.facts import Privacy
+from pointsman.turns.registry.models import model_id
 
 
 class KeyRefusal(Meaning):
@@ -103,6 +105,14 @@ class Principal(Struct, frozen=True):
         return None if self.is_admin or self.role == "auditor" else self.tenant or None
 
     @property
+    def agents_reach(self) -> str | None:
+        """The tenant whose jobs and requests for actions the caller may see; None for all.
+
+        A council votes on what agents of all tenants ask for.
+        """
+        return None if self.role == "council" else self.reach
+
+    @property
     def acts_as(self) -> GivenRole:
         """The role among the agents: an admin's, the key's own, or what its scopes come to."""
         return effective_role(self.role, self.scopes, is_admin=self.is_admin)
@@ -174,14 +184,19 @@ def admin_token(entropy: bytes) -> str:
     return ADMIN_PREFIX + _text(entropy[:SECRET_BYTES])
 
 
-def known_key(key: Key, digest: bytes, revoked_at: Instant | None) -> KnownKey:
+def known_key(
+    key: Key,
+    digest: bytes,
+    revoked_at: Instant | None,
+    tenants: Mapping[str, TenantTerms] = MappingProxyType({}),
+) -> KnownKey:
     """Return the key as calls are checked against it."""
     is_admin = "admin" in key.scopes or key.role == "admin"
     caller = Principal(
         key.id,
         key.name,
         SCOPES if is_admin else key.scopes,
-        key.allowed_models,
+        _allowed_models(key, tenants.get(key.tenant or key.id) or tenants.get("*")),
         key.privacy,
         key.workspace,
         is_admin=is_admin,
@@ -194,6 +209,14 @@ def known_key(key: Key, digest: bytes, revoked_at: Instant | None) -> KnownKey:
         return KnownKey(digest, caller, 0, is_revoked=True)
     ends_at = LATEST if key.expires_at is None else key.expires_at
     return KnownKey(digest, caller, ends_at, is_revoked=False)
+
+
+def _allowed_models(key: Key, terms: TenantTerms | None) -> tuple[str, ...] | None:
+    """Return the models that both the key and its tenant may ask for."""
+    if terms is None or terms.allowed_models is None:
+        return key.allowed_models
+    own = tuple(model_id(name) for name in terms.allowed_models)
+    return own if key.allowed_models is None else tuple(n for n in own if n in key.allowed_models)
 
 
 def read_key(body: bytes) -> Key:

@@ -54,11 +54,16 @@ def step_draft(kind: StepKind, name: str, at: Instant, step: ActionStep) -> Draf
     return Draft(ACTION + kind, name, step.request_id, at, STEP_FORM.encode(step))
 
 
+def no_such_action(request_id: str) -> NotFound:
+    """Return the error of an id that names no request, or none that the caller may see."""
+    return NotFound(f"no action is requested as `{request_id[:100]}`")
+
+
 def read_action(ledger: LedgerReader, request_id: str) -> ActionRecord:
     """Read a request and its events."""
     found = [each for each in ledger.with_id(request_id) if each.entry.kind == REQUESTED]
     if not found:
-        raise NotFound(f"no action is requested as `{request_id[:100]}`")
+        raise no_such_action(request_id)
     if len(found) > 1:
         raise IntegrityFailure(f"the action `{request_id}` is requested twice")
     return _record(ledger, found[0])

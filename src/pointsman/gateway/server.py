@@ -89,7 +89,7 @@ def open_gateway(
         token = opened_admin_token(
             access, os.environ.get(ADMIN_TOKEN, ""), secrets.token_bytes(ENTROPY_BYTES)
         )
-        keyring = Keyring(access, token.digest)
+        keyring = Keyring(access, token.digest, settings.tenants)
         stack.callback(keyring.close)
         kept_in = shared_store(pointsman.home.store)
         sharing = None

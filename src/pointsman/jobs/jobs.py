@@ -103,7 +103,7 @@ class Jobs:
         caller = msgspec.structs.replace(caller, trace_id=given.trace_id)
         policy_id, _, facts = services.agency.gather_facts(given, caller)
         payload = None if request.action_payload is UNSET else cast("Json", request.action_payload)
-        open_run = self._find_unfinished(facts) if request.job_id else None
+        open_run = self._find_unfinished(facts, caller.tenant) if request.job_id else None
         if open_run is not None:
             return self.resume(open_run)
         log_id = services.ids.new_id()
@@ -128,25 +128,25 @@ class Jobs:
                 self._append(lease, ABANDONED, abandoned_name(log_id), log_id, told)
                 raise
 
-    def record(self, name: str) -> JobRecord:
-        """Read the record of a job, by its log or its own id."""
-        with self._ledger() as ledger:
+    def record(self, name: str, tenant: str | None = None) -> JobRecord:
+        """Read the record of a job, by its log or its own id; `tenant` None reads those of all."""
+        with self._ledger(tenant) as ledger:
             return job_record(ledger, name)
 
-    def find_result(self, name: str) -> JobResult:
+    def find_result(self, name: str, tenant: str | None = None) -> JobResult:
         """Read the result of a job that has ended."""
-        record = self.record(name)
+        record = self.record(name, tenant)
         if record.log is None:
             why = record.abandoned or "it is under way, or was cut short"
             hint = "go on with it: `pointsman jobs run --resume`"
             raise NotFound(f"the job `{record.started.log_id}` has not ended: {why}", hint=hint)
         return self._result(record, record.log, is_resumed=False)
 
-    def list_latest(self, most: int = 100) -> list[JobSummary]:
+    def list_latest(self, most: int = 100, tenant: str | None = None) -> list[JobSummary]:
         """List the latest jobs, the newest first."""
         if not self._services.home.database.exists():
             return []
-        with self._ledger() as ledger:
+        with self._ledger(tenant) as ledger:
             found = started_jobs(ledger)[-most:][::-1]
             return [self._summary(job_record(ledger, each.entry.id)) for each in found]
 
@@ -157,14 +157,14 @@ class Jobs:
             status = "abandoned"
         return JobSummary(started.log_id, started.job_id, record.stored.entry.at, status)
 
-    def _find_unfinished(self, facts: JobFacts) -> str | None:
-        """Find an unfinished run of the same job on the same facts."""
+    def _find_unfinished(self, facts: JobFacts, tenant: str) -> str | None:
+        """Find an unfinished run of the same tenant's job on the same facts."""
         home = self._services.home
         if not home.database.exists():
             return None
         seal = seal_text(str(facts.query), home.content_key())
         wanted = FACTS_FORM.encode(with_seal(facts, seal))
-        with self._ledger() as ledger:
+        with self._ledger(tenant or None) as ledger:
             for each in unfinished_runs(ledger, facts.job_id):
                 if FACTS_FORM.encode(each.facts) == wanted:
                     return each.started.log_id
@@ -285,11 +285,12 @@ class Jobs:
             lease.release()
 
     @contextmanager
-    def _ledger(self) -> Iterator[LedgerReader]:
+    def _ledger(self, tenant: str | None = None) -> Iterator[LedgerReader]:
         path = self._services.home.database
         if not path.exists():
             raise NotFound("no job was ever run here", hint="`pointsman jobs run --goal TEXT`")
-        with told_errors(path), closing(LedgerReader(path)) as ledger:
+        home = self._services.home.seen_by(tenant)
+        with told_errors(path), closing(home.reader()) as ledger:
             yield ledger
 
 

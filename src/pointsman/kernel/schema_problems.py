@@ -93,6 +93,8 @@ KEYWORDS: dict[str, type[KeywordValidator]] = {
 
 
 _MOST_LISTED = 12
+_SECRET_KEYS = frozenset({"api_key", "env", "headers", "query", "secret"})
+"""Keys that take secrets, or references to them: what stands below is never quoted."""
 _NUMERIC = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _TYPES = {
     "integer": "a whole number",
@@ -129,6 +131,18 @@ class _Seen:
         self.path: Path = tuple(error.instance_path)
         self.value: object = error.instance
 
+    @property
+    def is_secret(self) -> bool:
+        """Tell whether a secret may stand here: the text of a problem is shown and recorded."""
+        return any(part in _SECRET_KEYS for part in self.path)
+
+    @property
+    def value_text(self) -> str:
+        """Return the value as a problem tells it."""
+        if self.is_secret and not isinstance(self.value, list | dict | None):
+            return "a value that is not shown here"
+        return _value_text(self.value)
+
     def problem(self, code: Code, message: str, hint: str = "") -> Problem:
         """Return a problem with the value found."""
         where = f"`{path_text(self.path)}`: " if self.path else ""
@@ -149,7 +163,8 @@ def _unknown_keys(seen: _Seen) -> Iterator[Problem]:
     known = list(schema_at(seen.schema, seen.error.schema_path[:-1])["properties"])
     for key in seen.error.kind.as_dict()["unexpected"]:
         path = (*seen.path, key)
-        message = f"unknown key `{escape(path_text(path), 120)}`"
+        shown = (*seen.path, "…") if seen.is_secret else path
+        message = f"unknown key `{escape(path_text(shown), 120)}`"
         hint = _suggestion(key, known) or f"known here: {_name_list(known)}"
         yield seen.document.problem(path, Code.UNKNOWN_KEY, message, hint, key=True)
 
@@ -168,7 +183,7 @@ def _of_type(seen: _Seen, types: Sequence[str]) -> Problem:
     # A decimal may also be given as the text of a number; that is no other type to the user.
     wanted = [each for each in types if not ("number" in types and each == "string")]
     expected = " or ".join(_TYPES[each] for each in wanted)
-    message = f"expected {expected}, got {_value_text(seen.value)}"
+    message = f"expected {expected}, got {seen.value_text}"
     return seen.problem(Code.WRONG_TYPE, message, _type_hint(wanted, seen.value))
 
 
@@ -190,7 +205,7 @@ def _unknown_value(seen: _Seen) -> Iterator[Problem]:
 
 def _not_among(seen: _Seen, options: Sequence[str]) -> Problem:
     wanted = f"one of {_name_list(options)}" if len(options) > 1 else _name_list(options)
-    message = f"expected {wanted}, got {_value_text(seen.value)}"
+    message = f"expected {wanted}, got {seen.value_text}"
     hint = _suggestion(seen.value, options) if isinstance(seen.value, str) else ""
     return seen.problem(Code.UNKNOWN_VALUE, message, hint)
 
@@ -198,15 +213,13 @@ def _not_among(seen: _Seen, options: Sequence[str]) -> Problem:
 def _limit(seen: _Seen) -> Iterator[Problem]:
     code, words = _LIMITS[seen.error.kind.name]
     (limit,) = seen.error.kind.as_dict().values()
-    got = (
-        _length(seen.value) if code in (Code.TOO_SHORT, Code.TOO_LONG) else _value_text(seen.value)
-    )
+    got = _length(seen.value) if code in (Code.TOO_SHORT, Code.TOO_LONG) else seen.value_text
     yield seen.problem(code, f"{words.format(limit)}, got {got}")
 
 
 def _exact_number(seen: _Seen) -> Iterator[Problem]:
     keyword, reason = seen.error.kind.name, str(seen.error.kind.as_dict()["message"])
-    got = _value_text(seen.value)
+    got = seen.value_text
     if keyword == WHOLE:
         yield seen.problem(Code.WRONG_TYPE, f"expected a whole number, got {got}", reason)
     elif keyword == BOUNDS:
@@ -232,7 +245,7 @@ def _nothing(_seen: _Seen) -> Iterator[Problem]:
 
 
 def _other(seen: _Seen) -> Iterator[Problem]:
-    message = f"{_value_text(seen.value)} breaks the rule `{seen.error.kind.name}`"
+    message = f"{seen.value_text} breaks the rule `{seen.error.kind.name}`"
     yield seen.problem(Code.INVALID_VALUE, message)
 
 

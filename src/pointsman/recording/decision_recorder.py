@@ -32,7 +32,7 @@ from pointsman.recording.ruling import (
 )
 from pointsman.recording.taints import Taints, cleared_draft, taint_draft, taint_rule
 from pointsman.recording.waiting import BlockingWaiter, DurabilityWaiter
-from pointsman.signals.redaction import redact
+from pointsman.signals.redaction import hide_secrets, redact
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.stores.entries import LedgerReader
@@ -190,7 +190,8 @@ class DecisionRecorder:
                 self._record_refused(file, recorder)
                 continue
             path = str(self._home.path / file.name)
-            errors = tuple(str(problem) for problem in file.problems)
+            # An entry cannot be taken back: a key that was written into a file must not get here.
+            errors = tuple(hide_secrets(str(problem)) for problem in file.problems)
             event = _PolicyInvalid(path, errors, file.using_last_known_good)
             payload = _INVALID_FORM.encode(event)
             name, at = self._ids.new_id(), self._clock.now()

@@ -6,10 +6,12 @@ Errs on the side of replacing. Its cost grows with the text and nothing else.
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from pointsman.signals.detectors import detect
 from pointsman.signals.kinds import KINDS
 
+SECRETS: Final = frozenset(each.name for each in KINDS if each.group == "secret")
 MOST_DIGITS = 4
 LONGEST_WORD = 24
 MOST_ROUNDS = 4
@@ -28,9 +30,16 @@ def redact(text: str) -> str:
     return text
 
 
-def _without_hits(text: str) -> str:
+def hide_secrets(text: str) -> str:
+    """Return the text with every secret that has a known form replaced by its kind."""
+    return _without_hits(text, SECRETS)
+
+
+def _without_hits(text: str, kinds: frozenset[str] | None = None) -> str:
     kept, end = [], 0
     for hit in detect(text):
+        if kinds is not None and hit.kind not in kinds:
+            continue
         kept += [text[end : hit.start], f"[{hit.kind}]"]
         end = hit.end
     return "".join((*kept, text[end:]))

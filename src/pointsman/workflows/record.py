@@ -113,7 +113,8 @@ class RunRecord:
         self.attempts: dict[int, int] = {}
         self.finished: dict[int, FinishedStage] = {}
         self.failed: dict[int, StageEnded] = {}
-        self.decided: dict[int, StageDecision] = {}
+        self.decided: dict[int, list[StageDecision]] = {}
+        """By step, in their order: a choice that waits for approval is decided more than once."""
         if ledger is not None:
             self._read(ledger, ledger.with_ref(run_id))
 
@@ -153,7 +154,8 @@ class RunRecord:
         _, record, _ = read_recorded(stored.entry.payload)
         if about.step:
             outcome = OUTCOME_FORM.decode(bytes(record.outcome))
-            self.decided[about.step] = StageDecision(stored.entry.id, outcome)
+            decided = self.decided.setdefault(about.step, [])
+            decided.append(StageDecision(stored.entry.id, outcome))
 
 
 def read_value(canonical: bytes | Raw) -> Value:

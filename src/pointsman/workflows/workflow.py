@@ -227,6 +227,7 @@ class _Run:
         self._acting = acting
         self._approved = approved
         self._is_resumed = bool(record.attempts or record.finished or record.decided)
+        self._is_blocked = False
         self._steps: list[RunStep] = []
         self._stages: dict[str, Value] = {}
         self._set: dict[str, Value] = {}
@@ -241,31 +242,49 @@ class _Run:
     def run(self) -> RunReport:
         """Take step after step until all paths end, or one must stop."""
         waiting: deque[tuple[str, str]] = deque([(self._workflow.first, "")])
-        is_blocked = False
-        while waiting:
-            target, chosen_by = waiting.popleft()
-            number = len(self._steps) + 1
-            if number > self._workflow.max_steps:
-                return self._end("failed", f"more than {self._workflow.max_steps} steps")
-            stage = self._workflow.stage(target)
-            if stage is None:
-                inner = self._run_nested(target, number)
-                if inner.status != "done":
-                    return self._report(inner.status, inner.waiting_for)
+        held: deque[tuple[Stage, int]] = deque()
+        while waiting or held:
+            if waiting:
+                if (ended := self._take_step(waiting, held)) is not None:
+                    return ended
                 continue
-            done = self._run_stage(stage, number, chosen_by)
-            if not done.is_done:
-                return self._report("failed")
-            outcome = self._next(stage, number)
-            if outcome is None:
-                waiting += [(stage.next, "")] if stage.next is not None else []
-                continue
+            # The ways round a held choice have ended: it goes on once it is approved.
+            outcome = self._decide(*held[0], is_again=True)
             if outcome.approval_required:
                 return self._report("waiting", outcome.approval_required)
-            is_blocked = is_blocked or not outcome.selected_targets
-            by = self._steps[-1].evaluation_id
-            waiting += [(each, by) for each in outcome.selected_targets]
-        return self._end("blocked" if is_blocked else "done")
+            waiting += self._follow(outcome, held.popleft()[1])
+        return self._end("blocked" if self._is_blocked else "done")
+
+    def _take_step(
+        self, waiting: deque[tuple[str, str]], held: deque[tuple[Stage, int]]
+    ) -> RunReport | None:
+        """Run the next stage or workflow and queue its successors; a report where the run stops."""
+        target, chosen_by = waiting.popleft()
+        number = len(self._steps) + 1
+        if number > self._workflow.max_steps:
+            return self._end("failed", f"more than {self._workflow.max_steps} steps")
+        stage = self._workflow.stage(target)
+        if stage is None:
+            inner = self._run_nested(target, number)
+            return None if inner.status == "done" else self._report(inner.status, inner.waiting_for)
+        if not self._run_stage(stage, number, chosen_by).is_done:
+            return self._report("failed")
+        if stage.decision is None:
+            waiting += [(stage.next, "")] if stage.next is not None else []
+            return None
+        outcome = self._decide(stage, number)
+        if outcome.approval_required:
+            if not outcome.selected_targets:
+                return self._report("waiting", outcome.approval_required)
+            held.append((stage, number))
+        waiting += self._follow(outcome, number)
+        return None
+
+    def _follow(self, outcome: BranchOutcome, number: int) -> list[tuple[str, str]]:
+        """Return the stages that a decision leads to, each with the evaluation that chose it."""
+        self._is_blocked = self._is_blocked or not outcome.selected_targets
+        by = self._steps[number - 1].evaluation_id
+        return [(target, by) for target in outcome.selected_targets]
 
     def _run_nested(self, name: str, number: int) -> RunReport:
         """Run another workflow as one step; its own record says how far it has come."""
@@ -345,26 +364,35 @@ class _Run:
         made = Materialized(stage.asset.id, number, Raw(canonical_json(values)))
         self._log.append(MATERIALIZED, MATERIALIZED_FORM.encode(made))
 
-    def _next(self, stage: Stage, number: int) -> BranchOutcome | None:
+    def _decide(self, stage: Stage, number: int, *, is_again: bool = False) -> BranchOutcome:
         """Return the outcome of the stage's decision; a recorded one is recalled.
 
         Only where it waits for an approval that has come since is it decided anew, on new facts.
+        The way round a held choice is taken once, by the first decision; `is_again` asks whether
+        the choice itself may go on.
         """
-        if stage.decision is None:
-            return None
-        decided = self._record.decided.get(number)
-        if decided is not None and not (
-            decided.outcome.approval_required and self._runner.has_changed(decided, self._approved)
+        recorded = self._record.decided.setdefault(number, [])
+        rounds = [] if is_again else [each for each in recorded if _goes_round(each)]
+        if rounds:
+            return self._add_decision(number, rounds[0])
+        newest = recorded[-1] if recorded else None
+        if newest is None or (
+            newest.outcome.approval_required and self._runner.has_changed(newest, self._approved)
         ):
-            name, outcome = decided.evaluation_id, decided.outcome
-        else:
             # A run that another process has taken over decides nothing more.
             self._log.lease.fence()
             request = EvaluationRequest(self._id, stage.id, number, self._approved)
-            name, outcome = self._runner.decide(stage.decision, self.context, request)
+            newest = StageDecision(*self._runner.decide(str(stage.decision), self.context, request))
+            recorded.append(newest)
+        return self._add_decision(number, newest)
+
+    def _add_decision(self, number: int, decided: StageDecision) -> BranchOutcome:
+        outcome = decided.outcome
         labels, targets = outcome.selected_labels, outcome.selected_targets
-        step = replace(self._steps[-1], evaluation_id=name, labels=labels, targets=targets)
-        self._steps[-1] = step
+        step = self._steps[number - 1]
+        self._steps[number - 1] = replace(
+            step, evaluation_id=decided.evaluation_id, labels=labels, targets=targets
+        )
         return outcome
 
     def _end(self, status: RunStatus, message: str = "") -> RunReport:
@@ -385,6 +413,11 @@ class _Run:
             self.context,
             waiting_for,
         )
+
+
+def _goes_round(decided: StageDecision) -> bool:
+    """Tell whether an escalation target stands in the place of a choice that needs approval."""
+    return bool(decided.outcome.approval_required and decided.outcome.selected_targets)
 
 
 def _lease(home: Home, run_id: str) -> HeldLease:

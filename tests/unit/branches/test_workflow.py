@@ -222,15 +222,43 @@ def test_a_run_waits_for_an_approval_and_goes_on_when_it_comes(house: House) -> 
     assert house.run(text).status == "done", "the approval is on record"
 
 
-def test_a_run_waits_for_an_approval_also_where_an_escalation_target_stands_in_its_place(
-    house: House,
-) -> None:
-    text = flow("{id: start, decision: asked}", "{id: deploy}", "{id: human}")
+ROUND = (
+    "{id: start, decision: asked}",
+    "{id: deploy}",
+    '{id: human, run: {python: "stages:rate"}, next: told}',
+    "{id: told}",
+)
+
+
+def counted(house: House, name: str) -> int:
+    path = house.folder / name
+    return int(path.read_text()) if path.exists() else 0
+
+
+def test_an_escalation_target_stands_in_for_a_choice_until_it_is_approved(house: House) -> None:
+    text = flow(*ROUND)
     report = house.run(text)
     assert (report.status, report.waiting_for) == ("waiting", ("deploy",))
-    assert [each.stage_id for each in report.steps] == ["start"], "nothing else has begun"
+    assert [each.stage_id for each in report.steps] == ["start", "human", "told"]
+    assert report.steps[0].targets == ("human",)
+    again = house.run(text)
+    assert (again.status, counted(house, "rated")) == ("waiting", 1), "the way round is gone once"
+    assert house.kinds().count("decision.branch") == 1
     done = house.run(text, approved=("deploy",))
-    assert (done.status, done.steps[-1].stage_id) == ("done", "deploy")
+    assert [each.stage_id for each in done.steps] == ["start", "human", "told", "deploy"]
+    assert (done.status, done.steps[0].targets) == ("done", ("deploy",))
+    assert (counted(house, "rated"), house.kinds().count("decision.branch")) == (1, 2)
+    assert house.run(text).steps[-1].is_recalled, "the approval and the steps are on record"
+    assert counted(house, "rated") == 1
+
+
+def test_a_choice_that_is_approved_at_once_goes_no_way_round(house: House) -> None:
+    report = house.run(flow("{id: start, decision: asked}", "{id: deploy}", "{id: human}"),
+                       approved=("deploy",))  # fmt: skip
+    assert (report.status, [each.stage_id for each in report.steps]) == (
+        "done",
+        ["start", "deploy"],
+    )
 
 
 def test_a_decision_can_lead_to_another_workflow_which_is_resumed_with_its_own_id(

@@ -16,7 +16,7 @@ from pointsman.kernel.snapshot import SnapshotForm, snapshot_draft
 from pointsman.placement.policy import POLICY_FORM as PLACEMENT_FORM
 from pointsman.recording.recorder import Recorder
 from pointsman.signals.detectors import detect
-from pointsman.signals.kinds import KINDS
+from pointsman.signals.redaction import SECRETS
 from pointsman.storage.home import Home
 from pointsman.storage.policies.publications import (
     ANNOUNCEMENT_FORM,
@@ -39,7 +39,6 @@ from pointsman.turns.policy import POLICY_FORM
 T = TypeVar("T")
 
 LEASE: Final = "policy"
-SECRETS: Final = frozenset(each.name for each in KINDS if each.group == "secret")
 _HINT: Final = "look at what is in force now, and publish again"
 
 

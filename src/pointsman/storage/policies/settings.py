@@ -28,6 +28,7 @@ from pointsman.storage.policies.tool_settings import (
     tool_problems,
 )
 from pointsman.storage.store_url import POSTGRES, SQLITE
+from pointsman.turns.registry.models import model_id
 
 REDIS = ("redis://", "rediss://", "unix://")
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -181,12 +182,18 @@ class RateTerms(Struct, frozen=True, forbid_unknown_fields=True):
 NO_TERMS = RateTerms()
 
 
+class TenantTerms(RateTerms, frozen=True, forbid_unknown_fields=True):
+    """What all keys of a tenant may ask for, and which models, by id; None means all."""
+
+    allowed_models: tuple[str, ...] | None = None
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of a home; without a file, these defaults.
 
     `store` is the URL of a PostgreSQL database; --store and POINTSMAN_STORE come before it.
     `redis` is the URL of a Redis for its replicas; POINTSMAN_REDIS comes before it. `tenants` are
-    the limits of tenants by name, `*` those of every other one.
+    the limits and models of tenants by name, `*` those of every other one.
     """
 
     store: str = ""
@@ -209,7 +216,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     tools: ToolSettings = ToolSettings()
     mcp_servers: dict[str, McpServer] = {}
     secrets: SecretSettings = SecretSettings()
-    tenants: dict[str, RateTerms] = {}
+    tenants: dict[str, TenantTerms] = {}
 
 
 def read_settings(text: bytes, source: str) -> Settings:
@@ -229,6 +236,12 @@ def _problems(settings: Settings, document: Document) -> Iterable[Problem]:
         hint = "write redis://HOST:PORT/0"
         message = "this is not the URL of a Redis"
         yield document.problem(("redis",), Code.INVALID_VALUE, message, hint)
+    for name, terms in settings.tenants.items():
+        for index, model in enumerate(terms.allowed_models or ()):
+            if ":" not in model_id(model):
+                message = f"`{model[:100]}` is no id of a model"
+                at = ("tenants", name, "allowed_models", index)
+                yield document.problem(at, Code.INVALID_VALUE, message, "write provider:model")
     for index, origin in enumerate(settings.server.origins):
         if not origin.startswith(("http://", "https://")) or origin.count("/") != 2:
             message = f"`{origin}` is not an origin"

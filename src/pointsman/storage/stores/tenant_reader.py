@@ -1,12 +1,14 @@
-"""The ledger as one tenant may see it: without the decisions that another tenant's key asked for.
+"""The ledger as one tenant may see it: without decisions and jobs that another tenant asked for.
 
-The calls of a decision and feedback on it are found through it, and so hidden with it.
+The calls of a decision and feedback on it are found through it, a job's entries through its start,
+and so they are hidden with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +19,8 @@ from pointsman.kernel.record import DECISION
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import SQL
 from pointsman.storage.stores.entries import LedgerReader, Stored, stored_entry
+
+JOB_STARTED: Final = "event.job.started"
 
 
 class TenantReader(LedgerReader):
@@ -66,11 +70,13 @@ class TenantReader(LedgerReader):
         return (each for each in map(stored_entry, rows) if self._is_own(each.entry))
 
     def _is_own(self, entry: Entry) -> bool:
-        if not entry.kind.startswith(DECISION):
+        if not entry.kind.startswith(DECISION) and entry.kind != JOB_STARTED:
             return True
         if self._mark not in entry.payload:
             return False
         try:
+            if entry.kind == JOB_STARTED:
+                return _STARTED.decode(entry.payload).tenant == self._tenant
             # A caller's own input may hold the same bytes: what counts stands beside the decision.
             return _RECORDED.decode(entry.payload).aside.tenant == self._tenant
         except msgspec.MsgspecError:
@@ -86,3 +92,4 @@ class _Recorded(Struct):
 
 
 _RECORDED = msgspec.json.Decoder(_Recorded)
+_STARTED = msgspec.json.Decoder(_Aside)

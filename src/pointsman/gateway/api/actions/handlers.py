@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 
 from pointsman.agents.rules.actions import read_recorded_payload
+from pointsman.approvals.record import no_such_action
 from pointsman.approvals.view import action_value, to_proposal
 from pointsman.errors import InputError
 from pointsman.gateway.api.actions.shapes import ActionBody, NoteBody, SettleBody, VoteBody
 from pointsman.gateway.api.agents.call import AgentCall, CallAnswer
 from pointsman.gateway.serving.services import GatewayServices
+from pointsman.governance.action import ActionRequest
 from pointsman.kernel.document import Json
 from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.signals.withholding import Withholding
@@ -22,6 +24,7 @@ class ActionApi:
     def __init__(self, parts: GatewayServices) -> None:
         self._pointsman = parts.pointsman
         self._approvals = parts.pointsman.approvals
+        self._keyring = parts.keyring
 
     def request_action(self, call: AgentCall) -> CallAnswer:
         """Ask for an action; it is recorded, and nothing is done."""
@@ -38,38 +41,53 @@ class ActionApi:
         found = [
             each.request.request_id
             for each in reversed(self._approvals.list_since(since))
-            if wanted is None or each.status == wanted
+            if (wanted is None or each.status == wanted) and self._is_seen(call, each.request)
         ]
         rows = [self._value(call, each) for each in found[:most]]
         return CallAnswer({"actions": rows, "trace_id": call.trace_id})
 
     def show_action(self, call: AgentCall) -> CallAnswer:
         """Tell about one request."""
-        return self._answer(call, call.part("id"))
+        return self._answer(call, self._name(call))
 
     def vote(self, call: AgentCall) -> CallAnswer:
         """Vote on a request; the vote that carries it has it carried out."""
-        name, given = call.part("id"), call.read_body(VoteBody)
+        name, given = self._name(call), call.read_body(VoteBody)
         self._approvals.vote(name, given.vote, given.action_hash, call.by, given.note)
         return self.show_action(call)
 
     def cancel(self, call: AgentCall) -> CallAnswer:
         """AgentCall a request off."""
-        name, given = call.part("id"), call.read_body(NoteBody)
+        name, given = self._name(call), call.read_body(NoteBody)
         self._approvals.cancel(name, call.by, given.note)
         return self.show_action(call)
 
     def execute(self, call: AgentCall) -> CallAnswer:
         """Execute an approved request that was not executed."""
         call.read_body(NoteBody)
-        self._approvals.execute(call.part("id"), call.by)
+        self._approvals.execute(self._name(call), call.by)
         return self.show_action(call)
 
     def settle(self, call: AgentCall) -> CallAnswer:
         """End a request whose executor died."""
-        name, given = call.part("id"), call.read_body(SettleBody)
+        name, given = self._name(call), call.read_body(SettleBody)
         self._approvals.settle(name, call.by, given.how, given.note)
         return self.show_action(call)
+
+    def _name(self, call: AgentCall) -> str:
+        """Return the request that a path names, or raise as where there is none."""
+        name = call.part("id")
+        if not self._is_seen(call, self._approvals.state(name).request):
+            raise no_such_action(name)
+        return name
+
+    def _is_seen(self, call: AgentCall, request: ActionRequest) -> bool:
+        """Tell whether a request is one that the caller may see."""
+        if call.reach is None:
+            return True
+        keys = self._keyring.keys(self._pointsman.clock.now()).known
+        owner = keys.get(request.requester.id)
+        return owner is not None and owner.principal.tenant == call.reach
 
     def _answer(self, call: AgentCall, name: str) -> CallAnswer:
         return CallAnswer({**self._value(call, name), "trace_id": call.trace_id}, subject=name)

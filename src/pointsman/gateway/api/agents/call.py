@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.access.actors import OWNER, actor_of
-from pointsman.access.keys import ID_END, PREFIX
+from pointsman.access.keys import ID_END, PREFIX, Principal
 from pointsman.access.roles import Access
 from pointsman.agents.codes import USER_MESSAGES
 from pointsman.brainstate.view import JSON as NUMBERS
@@ -65,6 +65,8 @@ class AgentCall:
 
     tenant = ""
     """The tenant whose key asks; empty without one."""
+    reach: str | None = None
+    """The tenant whose records the call may read; None for those of all."""
 
     def __init__(
         self, request: ApiRequest, who: tuple[Actor, Access], trace_id: str, body: Document
@@ -144,7 +146,9 @@ class AgentCalls:
             body = _body(asked)
             trace_id = _body_trace(body) or trace_id
             call = AgentCall(request, (by, access), trace_id, body)
-            call.tenant = self._tenant(by)
+            owner = self._principal(by)
+            if owner is not None:
+                call.tenant, call.reach = owner.tenant, owner.agents_reach
             told = work(call)
         except PointsmanError as error:
             told = self._refuse(error, trace_id)
@@ -176,9 +180,10 @@ class AgentCalls:
         known = self._parts.keyring.keys(self._parts.pointsman.clock.now()).known.get(name)
         return _UNNAMED if known is None else actor_of(known.principal)
 
-    def _tenant(self, by: Actor) -> str:
+    def _principal(self, by: Actor) -> Principal | None:
+        """Return who a key stands for; None for the admin token and without a key."""
         known = self._parts.keyring.keys(self._parts.pointsman.clock.now()).known.get(by.id)
-        return "" if known is None else known.principal.tenant
+        return None if known is None else known.principal
 
     def _refuse(self, error: PointsmanError, trace_id: str) -> CallAnswer:
         now = instant_text(self._parts.pointsman.clock.now())

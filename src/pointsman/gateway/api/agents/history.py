@@ -86,17 +86,17 @@ class AgentHistoryApi:
     def __init__(self, parts: GatewayServices) -> None:
         self._parts = parts
 
-    async def show_history(self, _request: ApiRequest) -> AgentHistory:
-        """Tell how trust went, and which jobs ran."""
-        pointsman = self._parts.pointsman
-        return await in_thread(lambda: _history(pointsman))
+    async def show_history(self, request: ApiRequest) -> AgentHistory:
+        """Tell how trust went, and which jobs of the caller's tenant ran."""
+        pointsman, reach = self._parts.pointsman, request.caller.agents_reach
+        return await in_thread(lambda: _history(pointsman, reach))
 
 
-def _history(pointsman: Pointsman) -> AgentHistory:
+def _history(pointsman: Pointsman, tenant: str | None) -> AgentHistory:
     database, problems = pointsman.home.database, pointsman.agency.problems
     if not database.exists():
         return AgentHistory((), (), problems)
-    with told_errors(database), closing(LedgerReader(database)) as ledger:
+    with told_errors(database), closing(pointsman.home.seen_by(tenant).reader()) as ledger:
         points = [*_points(pointsman, ledger)][-MOST_POINTS:]
         latest = reversed(started_jobs(ledger)[-MOST_JOBS:])
         jobs = [_job(job_record(ledger, each.entry.id)) for each in latest]

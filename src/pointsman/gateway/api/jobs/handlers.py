@@ -118,19 +118,19 @@ class JobApi:
 
     def list_jobs(self, call: AgentCall) -> CallAnswer:
         """List the latest jobs."""
-        found = self._jobs.list_latest(call.request.limit())
+        found = self._jobs.list_latest(call.request.limit(), call.reach)
         return CallAnswer(JobsAnswer(tuple(_row(call, each) for each in found), call.trace_id))
 
     def show_job(self, call: AgentCall) -> CallAnswer:
         """Tell how a job ended, and by which way."""
-        result = self._jobs.find_result(call.part("id"))
+        result = self._jobs.find_result(call.part("id"), call.reach)
         return CallAnswer(_value(call, result), result.log.log_id)
 
     def replay_job(self, call: AgentCall) -> CallAnswer:
         """Run a job again from its record; a verdict holds no word of request or answer."""
         from pointsman.jobs.replay import replay_job  # noqa: PLC0415 - loads all jobs can do
 
-        found = replay_job(self._pointsman.home, call.part("id"))
+        found = replay_job(self._pointsman.home.seen_by(call.reach), call.part("id"))
         return CallAnswer(
             ReplayedJob(
                 log_id=found.log_id,
