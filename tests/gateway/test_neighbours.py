@@ -126,7 +126,7 @@ def test_a_key_counts_at_once_and_is_refused_at_once(pair: Pair) -> None:
         assert other.chat("hello", headers=bearer(told["key"])).status_code == 401
 
 
-@pytest.mark.parametrize("limits", [{"rpm": 5}, {"tpm": 90}])
+@pytest.mark.parametrize("limits", [{"rpm": 5}, {"tpm": 77}])
 def test_the_limits_of_a_provider_hold_for_all_gateways_together(
     town: Town, pair: Pair, limits: dict[str, int]
 ) -> None:
