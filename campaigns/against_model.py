@@ -24,13 +24,14 @@ class Comparison(Struct, frozen=True):
     size: int
     sometimes: frozenset[str]
     compared: Callable[[int], tuple[Counter[str], list[str]]]
+    count: int = 200_000
 
 
 def run(comparison: Comparison, described: str) -> None:
     """Compare, write the evidence, and exit with 1 where anything differs or never happened."""
     cases = comparison.case
     parser = argparse.ArgumentParser(description=described)
-    parser.add_argument(f"--{cases}", dest="count", type=int, default=200_000)
+    parser.add_argument(f"--{cases}", dest="count", type=int, default=comparison.count)
     parser.add_argument("--seed", type=int, default=1_000_000)
     given = parser.parse_args()
     seeds = range(given.seed, given.seed + given.count // comparison.size)

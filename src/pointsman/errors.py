@@ -16,6 +16,7 @@ PointsmanError
 │   ├── PolicyMoved        another policy was published meanwhile       HTTP 409
 │   ├── NotPublishing      a home whose policy is that of its files     HTTP 409
 │   ├── PolicyHoldsSecret  a text that the ledger would never forget
+│   ├── PolicyTooComplex   a question about all turns that takes too many steps
 │   ├── BodyTooLarge       a request past the size allowed              HTTP 413
 │   ├── BodyTooSlow        a request that does not arrive               HTTP 408
 │   ├── ExpectationRefused an expectation that is not known here        HTTP 417
@@ -220,6 +221,12 @@ class NotPublishing(InputError):
 
     code = "policy.files"
     http_status = 409
+
+
+class PolicyTooComplex(InputError):
+    """the question takes too many steps to be answered exactly"""
+
+    code = "rules.too_complex"
 
 
 class PolicyHoldsSecret(InputError):

@@ -6,11 +6,19 @@ from typing import NamedTuple
 
 import pytest
 
+from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.operations.rules.cases import read_table, run_table
 from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import compile_policy
 from pointsman.turns.facts import GivenFacts, TurnFacts, turn_facts
 from pointsman.turns.policy import NO_ROUTING, RoutingFile, TurnPolicy, read_policy, turn_policy
+from pointsman.turns.proofs.claims import (
+    Claim,
+    ClaimedDecision,
+    ClaimedTurns,
+    Prover,
+    read_claims,
+)
 from pointsman.turns.registry.models import NO_MODELS, Model, read_models, registry
 from pointsman.turns.rules.condition import When
 from pointsman.turns.rules.review import Concern, local_proof, review
@@ -19,6 +27,7 @@ from pointsman.turns.trace import Slot
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = DOCS / "guide" / "rules.md"
 FORMAT = DOCS / "reference" / "rules-test.md"
+CLAIMS = DOCS / "reference" / "rules-claims.md"
 FENCE = re.compile(r"^```(\S+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -49,7 +58,7 @@ def examples(page: Path) -> list[Example]:
     return found
 
 
-EXAMPLES = [*examples(GUIDE), *examples(FORMAT)]
+EXAMPLES = [*examples(GUIDE), *examples(FORMAT), *examples(CLAIMS)]
 
 
 def the(kind: str) -> list[object]:
@@ -59,7 +68,7 @@ def the(kind: str) -> list[object]:
 
 
 def test_every_example_says_what_it_is() -> None:
-    assert {each.kind for each in EXAMPLES} == {"models", "routing", "rules-test"}
+    assert {each.kind for each in EXAMPLES} == {"models", "routing", "rules-test", "rules-claims"}
 
 
 @pytest.mark.parametrize("example", the("routing"))
@@ -80,6 +89,21 @@ def test_a_table_example_passes(example: Example) -> None:
     table = read_table(example.text.encode(), example.page)
     failed = [row for row in run_table(table, ready, exact).rows if row.state == "failed"]
     assert failed == []
+
+
+@pytest.mark.parametrize("example", the("rules-claims"))
+def test_a_claim_of_the_pages_holds(example: Example) -> None:
+    ready = compile_policy(example.policy)
+    prover = Prover(ready)
+    document = parse_yaml(example.text.encode(), example.page)
+    for claim in read_claims(document, ready):
+        assert prover.answer(claim).holds, claim.note
+
+
+def test_the_page_of_claims_lists_every_key() -> None:
+    own = set(ClaimedTurns.__struct_fields__) - set(When.__struct_fields__)
+    keys = own | {*Claim.__struct_fields__, *ClaimedDecision.__struct_fields__}
+    assert keys <= first_cells(CLAIMS)
 
 
 def first_cells(page: Path) -> set[str]:

@@ -38,6 +38,7 @@ from pointsman.storage.policies.policies import PolicyFiles
 
 if TYPE_CHECKING:
     from pointsman.operations.rules.cases import RuleCaseResult, TableReport
+    from pointsman.turns.compiled import CompiledTurnPolicy
 
 
 @click.group()
@@ -118,13 +119,52 @@ def test(session: Session, file: str) -> None:
 
     with _policy_files(session) as files:
         cases = read_table(*read_input(file))
-        broken = errors(files.on_disk().invalid)
-        if broken:
-            # What the user wants to test is the file, not what stands in for it.
-            raise DocumentError(broken)
+        _sound_policy(files)
         report = run_on_files(files, cases)
     session.show(_report_text(report), _report_value(report))
     sys.exit(1 if report.failures else 0)
+
+
+@rules.command()
+@click.argument("file", metavar="[FILE|-]", required=False)
+@click.option("--claim", metavar="YAML", multiple=True, help="A claim, in place of a file of them.")
+@click.option(
+    "--cases", is_flag=True, help="Print the examples alone, as a table for `rules test`."
+)
+@command
+def prove(session: Session, file: str | None, claim: tuple[str, ...], cases: bool) -> None:  # noqa: FBT001 - click passes flags so
+    """Answer claims about every turn there can be, exactly; exit 1 when one is refuted.
+
+    Without claims: private turns reach no cloud model, and every rule can fire.
+    """
+    # Imported here: the other commands prove nothing.
+    from pointsman.operations.rules.proofs import (  # noqa: PLC0415 - see above
+        proof_cases,
+        proof_text,
+        proof_value,
+        prove_claims,
+        read_claim_text,
+        usual_claims,
+    )
+
+    with _policy_files(session) as files:
+        ready = _sound_policy(files)
+        given = [(each.encode(), "--claim") for each in claim]
+        given += [read_input(file)] if file is not None else []
+        asked = tuple(each for text in given for each in read_claim_text(*text, ready))
+        report = prove_claims(files, asked or usual_claims(ready))
+    text = proof_cases(report).rstrip("\n") if cases else proof_text(report)
+    session.show(text, proof_value(report))
+    sys.exit(1 if report.failures else 0)
+
+
+def _sound_policy(files: PolicyFiles) -> CompiledTurnPolicy:
+    """Return the policy of the files as written: nothing that stands in for it is looked at."""
+    on_disk = files.on_disk()
+    broken = errors(on_disk.invalid)
+    if broken:
+        raise DocumentError(broken)
+    return on_disk.ready
 
 
 @contextmanager

@@ -1,8 +1,10 @@
-"""A user's own table of expected decisions, run against the policy in force. Records nothing."""
+"""A table of expected decisions: read, written, and run against a policy. Records nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Literal
 
 from msgspec import Struct
@@ -17,6 +19,8 @@ from pointsman.storage.policies.policies import PolicyFiles
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import GivenFacts, TurnFacts
+from pointsman.turns.proofs.chain_formula import Winner
+from pointsman.turns.proofs.examples import Example
 from pointsman.turns.registry.models import model_id
 from pointsman.turns.trace import Evaluation, Slot, TurnOutcome, TurnTrace, ValidationFailure
 
@@ -176,3 +180,53 @@ def _failures(chain: Iterable[Evaluation]) -> Iterator[str]:
         yield from (attempt.validation_failure for attempt in each.rule_attempts)
         if each.validation_failure is not None:
             yield each.validation_failure
+
+
+def case_text(note: str, example: Example) -> str:
+    """Write one case: a turn, and how it is decided."""
+    wanted = json.dumps(_want_value(example.winner), ensure_ascii=False)
+    note = _flow_text(note or "an example")
+    return f"- note: {note}\n  facts: {facts_text(example.facts)}\n  want: {wanted}\n"
+
+
+def facts_text(facts: GivenFacts) -> str:
+    """Write the facts of a turn in one line; those left out are as in any turn."""
+    return _flow_text(_given_values(facts))
+
+
+def _want_value(winner: Winner | None) -> dict[str, str]:
+    if winner is None:
+        return {"chosen_model": ""}
+    rule = {"rule": winner.rule} if winner.rule else {}
+    return {"chosen_model": winner.model, "policy": winner.slot, **rule}
+
+
+def _given_values(given: Struct) -> dict[str, object]:
+    """Return the values that differ from the defaults, and the message."""
+    plain = GivenFacts("") if isinstance(given, GivenFacts) else None
+    values: dict[str, object] = {}
+    for name, default in zip(given.__struct_fields__, _defaults(given, plain), strict=True):
+        value = getattr(given, name)
+        if name == "message" or value != default:
+            values[name] = value
+    return values
+
+
+def _defaults(given: Struct, plain: GivenFacts | None) -> Iterable[object]:
+    if plain is not None:
+        return (getattr(plain, name) for name in plain.__struct_fields__)
+    required = len(given.__struct_fields__) - len(given.__struct_defaults__)
+    return (*([...] * required), *given.__struct_defaults__)
+
+
+def _flow_text(value: object) -> str:
+    """Write a value as JSON with exact numbers; every YAML reader takes it."""
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, Struct):
+        value = _given_values(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(k)}: {_flow_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_flow_text, value)) + "]"
+    return json.dumps(value)

@@ -1,0 +1,139 @@
+"""The turn that values describe: its facts, as near to the known turn's as the values allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from pointsman.kernel.number import MicroUsd
+from pointsman.turns.facts import ANY_MODEL, BudgetLeft, CallerFacts, TurnFacts
+from pointsman.turns.proofs.solver import Model
+from pointsman.turns.proofs.turn_variables import (
+    BOUNDS,
+    ODD_PATHS,
+    NumberName,
+    TurnVariables,
+    caller_of,
+    flag_of,
+    number_of,
+    words_of,
+)
+
+
+class FoundTurn:
+    """One turn that was found: variables and their values."""
+
+    def __init__(self, turn: TurnVariables, model: Model) -> None:
+        self._turn = turn
+        self._model = model
+
+    def facts(self) -> TurnFacts:
+        """Return the facts of a turn that was found; what similar turns say is left out."""
+        base = self._turn.base
+        changed: dict[str, object] = {}
+        for flag, literal in self._turn.flags.items():
+            if flag not in {"stays_local", "has_workspace"}:
+                changed[flag] = self._model[literal] > 0
+        if "stays_local" in self._turn.flags and (
+            flag_of(base, "stays_local") != (self._model[self._turn.flags["stays_local"]] > 0)
+        ):
+            changed["privacy_level"] = (
+                "local" if self._model[self._turn.flags["stays_local"]] > 0 else "auto"
+            )
+            changed["placement"] = None
+        tokens = self._number("input_tokens")
+        if tokens != number_of(base, "input_tokens"):
+            changed["estimated_input_tokens"] = {ANY_MODEL: tokens}
+        changed["local_minutes"] = self._number("local_minutes")
+        changed["cost_today_microusd"] = self._number("cost_today_microusd")
+        changed["message"] = self._text(self._turn.texts, frozenset(), base.message)
+        changed["workspace_path"] = self._workspace()
+        for name in dict.fromkeys(name for name, _ in self._turn.words):
+            changed[name] = self._word_list(name)
+        if self._turn.callers:
+            changed["caller"] = self._caller_facts()
+        left = self._number("team_left_microusd")
+        if left != number_of(base, "team_left_microusd"):
+            others = (each for each in base.budgets if each.name not in self._turn.team_budgets)
+            own = (BudgetLeft(name, MicroUsd(left)) for name in self._turn.team_budgets)
+            changed["budgets"] = (*others, *own)
+        for choice, values in self._turn.choices.items():
+            if choice != "override":
+                chosen = next((each for each, lit in values.items() if self._model[lit] > 0), None)
+                is_unset = choice == "named_model" and chosen is None
+                changed[choice] = UNSET if is_unset else chosen
+        return replace(self._with_outages(), **changed)
+
+    def alias(self) -> str | None:
+        """Return the alias that the message begins with."""
+        values = self._turn.choices.get("override", {})
+        return next((each for each, literal in values.items() if self._model[literal] > 0), None)
+
+    def _number(self, name: NumberName) -> int:
+        limits = self._turn.numbers[name]
+        first, last = BOUNDS[name]
+        first = max(
+            (k + 1 for k, literal in limits.items() if self._model[literal] > 0), default=first
+        )
+        last = min((k for k, literal in limits.items() if self._model[literal] < 0), default=last)
+        return max(first, min(last, number_of(self._turn.base, name)))
+
+    def _text(self, known: Mapping[str, int], odd: frozenset[str], own: object) -> object:
+        wanted = frozenset(each for each, literal in known.items() if self._model[literal] > 0)
+        if not known or (isinstance(own, str) and self._turn.search.hits(own, known) == wanted):
+            return own
+        return self._turn.search.witness(wanted, frozenset(known) - wanted | odd)
+
+    def _workspace(self) -> object:
+        if "has_workspace" not in self._turn.flags:
+            return self._turn.base.workspace_path
+        if self._model[self._turn.flags["has_workspace"]] < 0:
+            return None
+        return self._text(self._turn.paths, frozenset(ODD_PATHS), self._turn.base.workspace_path)
+
+    def _caller_facts(self) -> CallerFacts:
+        chosen = {
+            name: next((each for each, lit in values.items() if self._model[lit] > 0), "")
+            for name, values in self._turn.callers.items()
+            if caller_of(self._turn.base, name) not in values
+            or self._model[values[caller_of(self._turn.base, name)]] < 0
+        }
+        known = self._turn.base.caller
+        return replace(CallerFacts() if known is UNSET else known, **chosen)
+
+    def _word_list(self, name: str) -> tuple[str, ...]:
+        known = {word: lit for (kind, word), lit in self._turn.words.items() if kind == name}
+        kept = [each for each in words_of(self._turn.base, name) if each not in known]
+        return (*kept, *(each for each, literal in known.items() if self._model[literal] > 0))
+
+    def _with_outages(self) -> TurnFacts:
+        moved = [
+            each
+            for each, lit in self._turn.outages.items()
+            if (self._model[lit] > 0) != self._turn.prefers_out(each)
+        ]
+        out = {each for each in moved if self._model[self._turn.outages[each]] > 0}
+        up = [each for each in moved if each not in out]
+        base = self._turn.base
+        if up:
+            still = (
+                each for each in self._turn.outages if self._model[self._turn.outages[each]] > 0
+            )
+            freed: dict[str, object] = {
+                "availability": {}, "configured": None, "allowed_models": None,
+                "excluded_models": (), "network_state": "online",
+            }  # fmt: skip
+            base, out = replace(base, **freed), {*out, *still}
+        if not out:
+            return base
+        there = {**base.availability, **dict.fromkeys(sorted(out), "unavailable")}
+        return replace(base, availability=there)
+
+
+def with_budget(facts: TurnFacts, left: MicroUsd | None) -> TurnFacts:
+    """Return facts with what a budget still allows; without a budget where that is None."""
+    if left is None:
+        return facts
+    return replace(facts, budgets=(BudgetLeft("left", left), *facts.budgets))
