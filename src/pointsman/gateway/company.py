@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from pointsman.app import Pointsman
 from pointsman.calls.flow import TurnLock, TurnLocks
@@ -17,10 +18,11 @@ from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.stores.live import LiveStore
 
 
-def opened_neighbours(pointsman: Pointsman, seat: Seat | None) -> Neighbours:
+def opened_neighbours(stack: ExitStack, pointsman: Pointsman, seat: Seat | None) -> Neighbours:
     """Join the other gateways of a folder; a worker knows from the start that there are some."""
     process = pointsman.ids.new_id()
     store = LiveStore(pointsman.home.path, process if seat is None else seat.gateway, process)
+    stack.callback(store.close)
     return Neighbours(store, pointsman.clock, is_expected=seat is not None)
 
 

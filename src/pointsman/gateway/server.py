@@ -35,6 +35,7 @@ from pointsman.gateway.company import (
 from pointsman.gateway.dispatch import LOOPBACK, Gateway
 from pointsman.gateway.route_table import ROUTES, RouteTable
 from pointsman.gateway.routes import make_handlers
+from pointsman.gateway.serving.catalog_upkeep import CatalogUpkeep
 from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.services import GatewayServices, fallback_of, stored_lock
 from pointsman.gateway.supervisor import Seat
@@ -107,10 +108,8 @@ def open_gateway(
                 # The limits of keys hold for each machine: its workers count them in its folder.
                 limits = HomeLimits(_open_book(stack, pointsman, Home(home)))
         pointsman.health.prepare()
-        neighbours = None
-        if sharing is None or seat is not None:
-            neighbours = opened_neighbours(pointsman, seat)
-            stack.callback(neighbours.store.close)
+        is_joining = sharing is None or seat is not None
+        neighbours = opened_neighbours(stack, pointsman, seat) if is_joining else None
         metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
             decision_recorder=pointsman.decision_recorder,
@@ -165,11 +164,18 @@ def open_gateway(
         parts.health.rates.follow(pointsman.in_force().models)
         parts.providers.listener = parts.health.rates.follow
         follow_policy(parts)
+        _keep_up_catalog(parts)
         if sharing is not None:
             sharing.begin(parts.feed, parts.log)
         if neighbours is not None:
             follow_neighbours(parts, neighbours)
         yield parts, application(parts)
+
+
+def _keep_up_catalog(parts: GatewayServices) -> None:
+    upkeep = CatalogUpkeep(parts.catalog, parts.metrics)
+    parts.starting.append(upkeep.begin)
+    parts.finishing.append(upkeep.end)
 
 
 def _event_owners(keyring: Keyring, pointsman: Pointsman) -> EventOwners:
