@@ -35,6 +35,7 @@ from pointsman.gateway.company import (
 from pointsman.gateway.dispatch import LOOPBACK, Gateway
 from pointsman.gateway.route_table import ROUTES, RouteTable
 from pointsman.gateway.routes import make_handlers
+from pointsman.gateway.serving.catalog_upkeep import CatalogUpkeep
 from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.services import GatewayServices, fallback_of, stored_lock
 from pointsman.gateway.supervisor import Seat
@@ -109,7 +110,10 @@ def open_gateway(
         pointsman.health.prepare()
         is_joining = sharing is None or seat is not None
         neighbours = opened_neighbours(stack, pointsman, seat) if is_joining else None
+<<<<<<< HEAD
         pointsman.stops.follow()
+=======
+>>>>>>> workers2
         metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
             decision_recorder=pointsman.decision_recorder,
@@ -165,11 +169,18 @@ def open_gateway(
         parts.health.rates.follow(pointsman.in_force().models)
         parts.providers.listener = parts.health.rates.follow
         follow_policy(parts)
+        _keep_up_catalog(parts)
         if sharing is not None:
             sharing.begin(parts.feed, parts.log)
         if neighbours is not None:
             follow_neighbours(parts, neighbours)
         yield parts, application(parts)
+
+
+def _keep_up_catalog(parts: GatewayServices) -> None:
+    upkeep = CatalogUpkeep(parts.catalog, parts.metrics)
+    parts.starting.append(upkeep.begin)
+    parts.finishing.append(upkeep.end)
 
 
 def _event_owners(keyring: Keyring, pointsman: Pointsman) -> EventOwners:
