@@ -17,7 +17,7 @@ import msgspec
 from pointsman.errors import DocumentError
 from pointsman.kernel.canonical import canonical_json
 from pointsman.kernel.yaml_text import read_yaml
-from pointsman.placement.policy import BUILT_IN, read_policy
+from pointsman.placement.policy import BUILT_IN, auto_of, read_policy
 from pointsman.placement.rules.table import PlacementFile
 from pointsman.signals.kinds import KINDS
 
@@ -64,8 +64,10 @@ def check(root: Path, *, write: bool) -> None:
     if table != BUILT_IN:
         raise Drift(f"{PAGE}: {_difference(table)} differs from the table built into the program")
     starter = as_table(_text(root, STARTER).encode(), STARTER)
-    # A starter home says one thing beyond the table: the kinds of text that must stay.
-    if msgspec.structs.replace(starter, sensitive=table.sensitive) != table:
+    # A starter home says one thing beyond the table, the kinds of text that must stay, and leaves
+    # one out: `auto` follows from the local model that its owner names.
+    same = msgspec.structs.replace(starter, sensitive=table.sensitive, auto=table.auto)
+    if auto_of(starter) != table.auto or same != table:
         raise Drift(f"{STARTER}: {_difference(starter)} differs from {PAGE}")
     if write:
         (root / JSON).write_bytes(converted)
@@ -97,7 +99,7 @@ def _check_closed(node: object, path: str) -> None:
 def _difference(table: PlacementFile) -> str:
     """Name the first part of a table that is not the built-in one's."""
     wanted, found = msgspec.to_builtins(BUILT_IN), msgspec.to_builtins(table)
-    return next(f"`{name}`" for name in wanted if found[name] != wanted[name])
+    return next(f"`{name}`" for name in wanted if found.get(name) != wanted[name])
 
 
 def _text(root: Path, name: str) -> str:

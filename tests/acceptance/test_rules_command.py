@@ -27,7 +27,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 def test_check_says_ok_when_nothing_is_wrong(home: Home) -> None:
     done = home.run(rules, "check")
     assert done.exit_code == 0
-    *_, privacy, last = done.stdout.splitlines()
+    *_, privacy, auto, last = done.stdout.splitlines()
+    assert auto.startswith("auto: advisory: ")
     assert privacy.startswith("privacy: holds: ")
     assert last == "ok"
 

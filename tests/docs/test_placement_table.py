@@ -107,7 +107,7 @@ DRIFTS = {
     ),
     "another starter file": (
         checker.STARTER,
-        lambda text: text.replace("auto: advisory", "auto: binding"),
+        lambda text: text.replace("# local_model: ollama:llama3.2", "auto: binding"),
         "placement.yaml: `auto` differs from docs/reference/placement.md",
     ),
     "another json": (

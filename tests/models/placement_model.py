@@ -67,6 +67,12 @@ def _by_policy(facts: Plain, held: str, action: str) -> Plain | None:
     return None
 
 
+def binds(table: Plain) -> bool:
+    """Whether the auto rows bind: as the table says, else by the model that is meant to serve."""
+    own = table.get("local_model", "embedded:")
+    return bool(table.get("auto", "" if own.startswith("embedded") else "binding") == "binding")
+
+
 def _by_rules(table: Plain, facts: Plain, held: str) -> Plain:
     level, local = facts["privacy_level"], facts["local_model"]
     if level == "local":
@@ -81,7 +87,7 @@ def _by_rules(table: Plain, facts: Plain, held: str) -> Plain:
     fits = facts["token_count"] <= limit
     knows = facts["intent"] is None or facts["intent"] in local["supported_intents"]
     if fits and local["available"] and knows:
-        gate = "local" if table.get("auto") == "binding" else "open"
+        gate = "local" if binds(table) else "open"
         return _routed("local", "AUTO_LOCAL", gate) | {"fallback_allowed": True}
     return _routed("cloud", "AUTO_CLOUD", "open")
 

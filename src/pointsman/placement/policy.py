@@ -46,6 +46,9 @@ from pointsman.placement.rules.table import (
 )
 from pointsman.placement.rules.totality import problems as totality_problems
 
+EMBEDDED: Final = ("embedded:", "embedded/")
+"""How the ids of embedded models begin: a demonstration, too small to bind turns to."""
+
 
 class PlacementRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One row, exact; `says` is its condition in words, an `otherwise` written out."""
@@ -140,6 +143,7 @@ BUILT_IN: Final = PlacementFile(
         ),
     ),
     invariants=INVARIANTS,
+    auto="advisory",
 )
 """The table of document 001, with the corrections of companion §6; the published page is this."""
 
@@ -185,12 +189,21 @@ def placement_policy(table: PlacementFile) -> PlacementPolicy:
         failure_rules=tuple(map(_failure_rule, table.failure_rules)),
         # DETERMINISM: one order, whatever order they are written in.
         invariants=tuple(each for each in INVARIANTS if each in table.invariants),
-        auto=table.auto,
+        auto=auto_of(table),
         stays_local=tuple(sorted(set(table.sensitive.stays_local))),
         taint=table.sensitive.taint,
         policy_rules=exact_rules(table.policy_rules),
         local_model=table.local_model,
     )
+
+
+def auto_of(table: PlacementFile) -> Literal["advisory", "binding"]:
+    """Tell whether the `auto` rows bind: as the table says, else by the model it names."""
+    if table.auto is not UNSET:
+        return table.auto
+    own = table.local_model
+    is_meant = own is not UNSET and not own.startswith(EMBEDDED)
+    return "binding" if is_meant else "advisory"
 
 
 def _rule(table: PlacementFile, index: int) -> PlacementRule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.content import Sealed
@@ -26,7 +26,7 @@ from pointsman.signals.tokens import Counted, count_for_model
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
-from pointsman.turns.registry.models import Model, provider_of
+from pointsman.turns.registry.models import Model, model_id, provider_of
 
 
 class PlacedTurn(Struct, frozen=True):
@@ -49,6 +49,11 @@ def facts_of_turn(
 ) -> PlacementFacts:
     """Return the placement facts of a turn."""
     local, cloud = _candidates(in_force, facts)
+    own = in_force.placement.policy.local_model
+    is_binding = in_force.placement.policy.auto == "binding" and facts.privacy_level == "auto"
+    if is_binding and own is not UNSET and model_id(own) in in_force.ready.models:
+        # INVARIANT: a turn is bound to the model that is meant to serve, never to a stand-in.
+        local = _local_named(in_force.ready.models, model_id(own), facts)
     return PlacementFacts(
         question_id=about.turn_id,
         session_id=about.session_id,
@@ -90,7 +95,10 @@ def _candidates(in_force: InForce, facts: TurnFacts) -> tuple[LocalModel, str]:
 
 
 def _local(models: dict[str, Model], facts: TurnFacts) -> LocalModel:
-    name = _best(models, facts, "local")
+    return _local_named(models, _best(models, facts, "local"), facts)
+
+
+def _local_named(models: dict[str, Model], name: str, facts: TurnFacts) -> LocalModel:
     found = models.get(name)
     most = None if found is None else found.capabilities.max_context_tokens
     return LocalModel(name or "none", most, (), bool(name) and _is_usable(name, facts))

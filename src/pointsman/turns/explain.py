@@ -106,9 +106,12 @@ def _served_line(story: TurnStory) -> Iterator[str]:
 
 
 def _placement_line(placed: Placed | None) -> list[str]:
-    """Tell about a placement that left something out; one that leaves all open says nothing."""
-    if placed is None or placed.gate == "open":
+    """Tell about a placement that left something out, or that would have and was advice alone."""
+    if placed is None:
         return []
+    if placed.gate == "open":
+        is_advice = placed.rule_id == "AUTO_LOCAL" and placed.local_model is not UNSET
+        return ["Placed: anywhere   (AUTO_LOCAL is advice here: auto: advisory)"] * is_advice
     left = "stays on this machine" if placed.gate == "local" else "goes nowhere"
     return [f"Placed: {left}   ({placed.rule_id}: {placed.reason})"]
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.errors import DocumentError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
+from pointsman.placement.policy import EMBEDDED, PlacementPolicy
 from pointsman.storage.home import BareFolder, Home, is_home
 from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.policies.policy_file import LastGood
@@ -40,6 +41,7 @@ class CheckResult(Struct, frozen=True):
     stand_ins: tuple[str, ...]
     warnings: tuple[Finding, ...]
     proof: Proof
+    auto: str
     policy_id: str
 
     @property
@@ -58,6 +60,7 @@ def check_files(in_force: InForce, others: Sequence[InvalidFile] = ()) -> CheckR
         stand_ins(invalid),
         tuple(review(policy)),
         local_proof(policy),
+        _auto_text(in_force.placement.policy),
         in_force.policy_id,
     )
 
@@ -70,6 +73,7 @@ def check_text(found: CheckResult) -> str:
     lines += [f"warning: {each}" for each in found.notes]
     lines += [f"warning: {_finding_text(each)}" for each in found.warnings]
     lines += [f"privacy: {'holds' if proof.holds else 'BROKEN'}: {proof.explanation}"]
+    lines.append(f"auto: {found.auto}")
     many = len(found.notes) + len(found.warnings)
     if found.is_ok:
         count = "1 warning" if many == 1 else f"{many} warnings"
@@ -84,8 +88,20 @@ def check_value(found: CheckResult) -> dict[str, object]:
         "problems": [_problem_value(each) for each in (*found.errors, *found.notes)],
         "warnings": found.warnings,
         "privacy": found.proof,
+        "auto": found.auto,
         "policy_id": found.policy_id,
     }
+
+
+def _auto_text(policy: PlacementPolicy) -> str:
+    """Say whether the table's rows for privacy level `auto` bind turns, and why."""
+    own = policy.local_model
+    if policy.auto == "binding":
+        model = "a local model" if own is UNSET else own
+        return f"binding: AUTO_LOCAL keeps a turn here for {model}"
+    if own is UNSET or own.startswith(EMBEDDED):
+        return "advisory: AUTO_LOCAL is advice while placement.yaml names no local_model of yours"
+    return "advisory: AUTO_LOCAL is advice, as placement.yaml says"
 
 
 def errors(invalid: Iterable[InvalidFile]) -> tuple[Problem, ...]:

@@ -139,7 +139,8 @@ class Sensitive(Struct, frozen=True, forbid_unknown_fields=True):
 class PlacementFile(Struct, frozen=True, forbid_unknown_fields=True):
     """`placement.yaml` as it is written.
 
-    `local_model` takes the turns that must stay here and that no other candidate can take.
+    `local_model` takes the turns that must stay here and that no other candidate can take. Without
+    `auto`, AUTO_LOCAL binds where that is any model but the embedded one.
     """
 
     router_version: Version
@@ -147,7 +148,7 @@ class PlacementFile(Struct, frozen=True, forbid_unknown_fields=True):
     rules: Annotated[tuple[GivenRule, ...], Meta(min_length=1)]
     failure_rules: Annotated[tuple[GivenFailureRule, ...], Meta(min_length=1)]
     invariants: Annotated[tuple[Invariant, ...], Meta(min_length=1)]
-    auto: Literal["advisory", "binding"] = "advisory"
+    auto: Literal["advisory", "binding"] | UnsetType = UNSET
     sensitive: Sensitive = Sensitive()
     local_model: Annotated[str, Meta(min_length=3, max_length=191)] | UnsetType = UNSET
     policy_rules: tuple[GivenPolicyRule, ...] = ()
