@@ -110,10 +110,7 @@ def open_gateway(
         pointsman.health.prepare()
         is_joining = sharing is None or seat is not None
         neighbours = opened_neighbours(stack, pointsman, seat) if is_joining else None
-<<<<<<< HEAD
         pointsman.stops.follow()
-=======
->>>>>>> workers2
         metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
             decision_recorder=pointsman.decision_recorder,
