@@ -22,7 +22,7 @@ from tests.gateway.house import (
 )
 
 from pointsman.audit.turn_catalog import TURNS_FILE, TurnCatalog
-from pointsman.gateway.serving.catalog_upkeep import CatalogUpkeep
+from pointsman.gateway.serving.chain_follower import CatalogUpkeep
 from pointsman.kernel.entry import Draft
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.storage.home import open_home
@@ -151,7 +151,7 @@ def test_a_gateway_that_rests_reads_on_before_anyone_asks(live: Running) -> None
     live.chat("one")
     live.chat("two")
     upkeep = CatalogUpkeep(live.parts.catalog, live.parts.metrics, rested_s=0.0)
-    assert not upkeep._is_resting(upkeep._served())
+    assert not upkeep._is_resting(upkeep._requests())
     live.parts.metrics.in_flight -= 1
     assert eventually(is_read)
 

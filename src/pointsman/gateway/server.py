@@ -35,7 +35,7 @@ from pointsman.gateway.company import (
 from pointsman.gateway.dispatch import LOOPBACK, Gateway
 from pointsman.gateway.route_table import ROUTES, RouteTable
 from pointsman.gateway.routes import make_handlers
-from pointsman.gateway.serving.catalog_upkeep import CatalogUpkeep
+from pointsman.gateway.serving.chain_follower import CatalogUpkeep
 from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.services import GatewayServices, fallback_of, stored_lock
 from pointsman.gateway.supervisor import Seat

@@ -104,7 +104,7 @@ class SensorService:
         self._unrunnable: frozenset[str] = frozenset()
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_states(self) -> Iterator[None]:
         """Keep other threads, and other processes of the home, from the states of sensors."""
         with self._lock:
             self._depth += 1
@@ -155,7 +155,7 @@ class SensorService:
         """Accept an observation of a webhook or a person; return its event unless filtered."""
         if not self._is_active(sensor):
             raise InputError(f"the sensor `{sensor.id}` is not active")
-        with self._locked():
+        with self._hold_states():
             state = self.states.load(sensor.id)
             event = self._number_event(sensor, state, happened)
             self.states.save(sensor.id, state)
@@ -164,7 +164,7 @@ class SensorService:
     def work(self, sensor: Sensor) -> Instant | None:
         """Do the due work of one sensor, without reading its source; return when more is due."""
         while True:
-            with self._locked():
+            with self._hold_states():
                 state = self.states.load(sensor.id)
                 self._fire(sensor, state)
                 self._decide(sensor, state)
@@ -175,7 +175,7 @@ class SensorService:
             try:
                 # Not under the lock: an action may take minutes, and a hook must not wait for it.
                 done = self._run_or_fail(sensor, item)
-                with self._locked():
+                with self._hold_states():
                     self._record_result(sensor, item, done)
             finally:
                 self._busy.discard(_key(item))
@@ -191,7 +191,7 @@ class SensorService:
         return due[0] if due and state.status != "disabled" else None
 
     def _poll(self, sensor: Sensor) -> Instant | None:
-        with self._locked():
+        with self._hold_states():
             state = self.states.load(sensor.id)
             self._read_source(sensor, state)
             return next_poll(sensor, state.cursor_value())

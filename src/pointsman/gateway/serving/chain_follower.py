@@ -1,4 +1,4 @@
-"""Following the chains of other processes, so that the live feed tells of all of a home."""
+"""Reading the ledger by and by: other processes' entries for the feed, turns for lists."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from contextlib import suppress
 from typing import Final
 
 from pointsman.app import Pointsman
-from pointsman.errors import LedgerError
+from pointsman.audit.turn_catalog import TurnCatalog
+from pointsman.errors import LedgerError, PointsmanError
 from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.telemetry.metrics import GatewayMetrics
 from pointsman.kernel.entry import Entry
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader
@@ -76,3 +78,51 @@ class ChainFollower:
             reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
+
+
+RESTED_S: Final = 1.0
+"""A gateway rests when no model was asked for so long."""
+
+SLICE_S: Final = 0.02
+"""How long a turn that comes meanwhile waits at most, beside one batch of entries."""
+
+
+class CatalogUpkeep:
+    """Keeps the turns of lists and charts read up to now, while the gateway rests.
+
+    A page would wait for all entries since the last visit. A gateway at work is never kept from
+    it: the entries of that time are read once it rests.
+    """
+
+    def __init__(
+        self, catalog: TurnCatalog, metrics: GatewayMetrics, rested_s: float = RESTED_S
+    ) -> None:
+        self._catalog = catalog
+        self._metrics = metrics
+        self._rested_s = rested_s
+        self._keeping: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Begin, in the event loop."""
+        self._keeping = asyncio.get_running_loop().create_task(self._keep())
+
+    def end(self) -> None:
+        """Read no more, in the event loop."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+
+    async def _keep(self) -> None:
+        while True:
+            before = self._requests()
+            await asyncio.sleep(self._rested_s)
+            # A file that cannot be written now is told to the next reader of a list.
+            with suppress(PointsmanError):
+                while self._is_resting(before):
+                    if not await in_thread(lambda: self._catalog.keep_up(SLICE_S)):
+                        break
+
+    def _requests(self) -> int:
+        return self._metrics.total("pointsman_requests_total")
+
+    def _is_resting(self, before: int) -> bool:
+        return not self._metrics.in_flight and self._requests() == before
