@@ -13,7 +13,7 @@ import json
 import re
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -56,7 +56,8 @@ class BundleBroken(Exception):
         self.seq = seq
 
 
-def _need(is_right: object, message: str, seq: int | None = None) -> None:
+def need(is_right: object, message: str, seq: int | None = None) -> None:
+    """Raise where something is not as it should be."""
     if not is_right:
         raise BundleBroken(message, seq)
 
@@ -160,13 +161,14 @@ def parse(line: bytes) -> dict[str, Any]:
         is_exact = ENCODER.encode(value) + "\n" == text
     except (ValueError, RecursionError) as error:
         raise BundleBroken(f"the line cannot be read: {str(error)[:80]}") from None
-    _need(is_exact and isinstance(value, dict), "the line is not written in its one allowed form")
+    need(is_exact and isinstance(value, dict), "the line is not written in its one allowed form")
     return dict(value)
 
 
-def _unhex(value: object, size: int) -> bytes:
+def unhex(value: object, size: int) -> bytes:
+    """Read so many bytes in lower-case hex."""
     is_hex = isinstance(value, str) and re.fullmatch(f"[0-9a-f]{{{2 * size}}}", value)
-    _need(is_hex, f"a value is not {size} bytes in lower-case hex")
+    need(is_hex, f"a value is not {size} bytes in lower-case hex")
     return bytes.fromhex(str(value))
 
 
@@ -177,14 +179,15 @@ def _bytes(value: dict[str, Any], text: str, hexed: str) -> bytes:
         raise BundleBroken(f"`{text}` is not text")
     if text in value:
         return given.encode("utf-8")
-    data = _unhex(given, len(given) // 2)
-    _need(data.decode("utf-8", "ignore").encode("utf-8") != data, f"`{hexed}` holds text")
+    data = unhex(given, len(given) // 2)
+    need(data.decode("utf-8", "ignore").encode("utf-8") != data, f"`{hexed}` holds text")
     return data
 
 
-def _whole(value: Any, least: int = 0) -> int:
+def whole(value: Any, least: int = 0) -> int:
+    """Return a whole number in range."""
     is_whole = type(value) is int and least <= value < 2**63
-    _need(is_whole, "a value is not a whole number in range")
+    need(is_whole, "a value is not a whole number in range")
     return int(value)
 
 
@@ -242,45 +245,45 @@ class Audit:
             is_header = value.get("format") == FORMAT and more <= {"period", "rotations"}
             if not is_header or not isinstance(value.get("keys"), list):
                 raise Unusable("not a bundle: its first line is not a header")
-            self.ledger = _unhex(value.get("ledger"), 16).hex()
-            self.keys = [_unhex(key, 32) for key in value["keys"]]
+            self.ledger = unhex(value.get("ledger"), 16).hex()
+            self.keys = [unhex(key, 32) for key in value["keys"]]
         except BundleBroken as bad:
             raise Unusable(f"not a bundle: {bad}") from None
-        self._follow(value.get("rotations", []))
+        self.follow(value.get("rotations", []))
         self.period = value.get("period")
         is_named = isinstance(self.period, dict) and set(self.period) == {"since", "until"}
-        _need(self.period is None or is_named, "the period cannot be read")
+        need(self.period is None or is_named, "the period cannot be read")
         self.digest.update(line)
 
-    def _follow(self, rotations: Any) -> None:
+    def follow(self, rotations: Any) -> None:
         """Follow the keys from the first to the newest: each is named by the one before it."""
         is_whole = isinstance(rotations, list) and len(rotations) == len(self.keys) - 1
-        _need(is_whole, "a key does not follow from the one before it")
+        need(is_whole, "a key does not follow from the one before it")
         for old, new, made in zip(self.keys, self.keys[1:], rotations):  # noqa: B905 - Python 3.9
-            _need(isinstance(made, dict) and set(made) == ROTATION, "a rotation cannot be read")
+            need(isinstance(made, dict) and set(made) == ROTATION, "a rotation cannot be read")
             said = ENCODER.encode({**made, "by_new": "", "by_old": ""}).encode()
-            pairs = ((old, _unhex(made["by_old"], 64)), (new, _unhex(made["by_new"], 64)))
+            pairs = ((old, unhex(made["by_old"], 64)), (new, unhex(made["by_new"], 64)))
             message = b"pointsman/rotation/1\0" + said
             named = [made["ledger"], made["old"], made["new"]]
             is_named = named == [self.ledger, old.hex(), new.hex()]
             is_signed = all(verifies(key, message, by) for key, by in pairs)
-            _need(is_named and is_signed, f"the key before it did not name {key_id(new)}")
-            _need(isinstance(made["chains"], dict), "a rotation cannot be read")
-            self.ends[old] = {name: _whole(size) for name, size in made["chains"].items()}
+            need(is_named and is_signed, f"the key before it did not name {key_id(new)}")
+            need(isinstance(made["chains"], dict), "a rotation cannot be read")
+            self.ends[old] = {name: whole(size) for name, size in made["chains"].items()}
             if made["compromised_since"]:
                 self.compromised[key_id(old)] = str(made["compromised_since"])
 
-    def _current(self, size: int) -> list[bytes]:
+    def current(self, size: int) -> list[bytes]:
         """Return the keys that may have signed that the chain had so many entries."""
         ends = [self.ends.get(key, {self.chain: size}).get(self.chain, 0) for key in self.keys]
         return [key for key, end in zip(self.keys, ends) if size <= end]  # noqa: B905 - Python 3.9
 
     def _take(self, line: bytes) -> bool:
-        _need(len(line) <= MAX_LINE, "the line is too long")
-        _need(line.endswith(b"\n"), "the bundle was cut off")
+        need(len(line) <= MAX_LINE, "the line is too long")
+        need(line.endswith(b"\n"), "the bundle was cut off")
         value = parse(line)
         keys = set(value)
-        _need(not self.first or keys == {"checkpoint"}, "a part begins with its checkpoint")
+        need(not self.first or keys == {"checkpoint"}, "a part begins with its checkpoint")
         if self.wanted:
             self._attachment(value, keys)
         elif not self.chain and keys == {"digest", "key", "lines", "signature"}:
@@ -288,8 +291,8 @@ class Audit:
             return True
         elif not self.chain and keys in ({"chain"}, {"chain", "first"}):
             self._begin(value["chain"])
-            self.first = _whole(value["first"], 1) if "first" in value else 0
-            _need(not self.first or self.period, "the chain does not begin with its first entry")
+            self.first = whole(value["first"], 1) if "first" in value else 0
+            need(not self.first or self.period, "the chain does not begin with its first entry")
         elif self.chain and keys in (ENTRY | {"payload"}, ENTRY | {"payload_hex"}):
             self._entry(value)
         elif self.chain and keys == {"checkpoint"}:
@@ -303,7 +306,7 @@ class Audit:
 
     def _begin(self, name: Any) -> None:
         is_next = isinstance(name, str) and CHAIN.fullmatch(name) and name > self.last
-        _need(is_next, "a chain is misnamed, out of order or there twice")
+        need(is_next, "a chain is misnamed, out of order or there twice")
         self.chain = self.last = name
         self.chains, self.size, self.signed, self.peaks = self.chains + 1, 0, 0, []
         place = bytes.fromhex(self.ledger) + struct.pack(">H", len(name)) + name.encode()
@@ -313,25 +316,25 @@ class Audit:
     def _entry(self, value: dict[str, Any]) -> None:
         names = [value["kind"], value["id"], value["ref"]]
         are_names = all(isinstance(name, str) and NAME.fullmatch(name) for name in names)
-        _need(are_names, "the entry has a name that cannot be recorded")
-        seq = _whole(value["seq"])
-        _need(seq == self.size, f"the entry is missing: the one here says it is {seq}")
-        _need(_unhex(value["prev"], 32) == self.head, "the entry does not follow the one before it")
+        need(are_names, "the entry has a name that cannot be recorded")
+        seq = whole(value["seq"])
+        need(seq == self.size, f"the entry is missing: the one here says it is {seq}")
+        need(unhex(value["prev"], 32) == self.head, "the entry does not follow the one before it")
         is_list = isinstance(value["attached"], list) and len(value["attached"]) < 2048
-        _need(is_list, "the entry's attachments cannot be read")
-        digests = [_unhex(each, 32) for each in value["attached"]]
-        payload, at = _bytes(value, "payload", "payload_hex"), _whole(value["at"], -(2**63))
+        need(is_list, "the entry's attachments cannot be read")
+        digests = [unhex(each, 32) for each in value["attached"]]
+        payload, at = _bytes(value, "payload", "payload_hex"), whole(value["at"], -(2**63))
         texts = [name.encode() for name in names]
         sizes = [*map(len, texts), 32 * len(digests), len(payload)]
         fixed = struct.pack(">Q32sqHHHHI", self.size, self.head, at, *sizes)
         leaf = sha256(b"".join([b"\0", self.prefix, fixed, *texts, *digests, payload]))
-        _need(leaf == _unhex(value["hash"], 32), "the entry is not what was recorded")
+        need(leaf == unhex(value["hash"], 32), "the entry is not what was recorded")
         self.head, self.size, self.entries = leaf, self.size + 1, self.entries + 1
         self._grow(leaf)
         self.wanted = list(enumerate(digests))
         self.snapshot = (names[1], names[2], payload) if names[0] == "snapshot" else None
         is_right = not self.snapshot or len(digests) == 1
-        _need(is_right, "the snapshot does not have one body", self.size - 1)
+        need(is_right, "the snapshot does not have one body", self.size - 1)
 
     def _grow(self, leaf: bytes) -> None:
         # The tree of RFC 6962, kept as its perfect subtrees; the size counts this leaf already.
@@ -350,10 +353,10 @@ class Audit:
     def _attachment(self, value: dict[str, Any], keys: set[str]) -> None:
         place, digest = self.wanted[0]
         is_one = keys in ({"attachment", "text"}, {"attachment", "hex"})
-        is_one = is_one and _whole(value["attachment"]) == place
-        _need(is_one, f"its attachment {place} is missing")
+        is_one = is_one and whole(value["attachment"]) == place
+        need(is_one, f"its attachment {place} is missing")
         body = _bytes(value, "text", "hex")
-        _need(sha256(body) == digest, f"its attachment {place} is not what was recorded")
+        need(sha256(body) == digest, f"its attachment {place} is not what was recorded")
         if self.snapshot:
             self._check_snapshot(body, *self.snapshot)
         self.wanted.pop(0)
@@ -361,12 +364,12 @@ class Audit:
     def _check_snapshot(self, body: bytes, name: str, kind: str, payload: bytes) -> None:
         signed = parse(payload + b"\n")
         is_whole = set(signed) == {"key_id", "schema_version", "signature"}
-        _need(is_whole, "the snapshot's signature cannot be read")
-        version, signature = str(_whole(signed["schema_version"])), _unhex(signed["signature"], 64)
+        need(is_whole, "the snapshot's signature cannot be read")
+        version, signature = str(whole(signed["schema_version"])), unhex(signed["signature"], 64)
         parts = [part.encode() for part in (self.ledger, kind, version, name)]
         framed = b"".join(struct.pack(">H", len(part)) + part for part in parts)
-        _need(name == "sha256:" + sha256(body).hex(), "the snapshot is not named by its content")
-        message, keys = b"pointsman/snapshot/1\0" + framed, self._current(self.size)
+        need(name == "sha256:" + sha256(body).hex(), "the snapshot is not named by its content")
+        message, keys = b"pointsman/snapshot/1\0" + framed, self.current(self.size)
         self._check_signed(message, signature, signed["key_id"], keys)
 
     def _check_signed(
@@ -374,56 +377,63 @@ class Audit:
     ) -> None:
         signers = [key for key in keys if key_id(key) == name]
         is_signed = any(verifies(key, message, signature) for key in signers)
-        _need(is_signed, "it is not signed by a key of this ledger")
+        need(is_signed, "it is not signed by a key of this ledger")
 
     def _checkpoint(self, text: object) -> None:
         origin = f"pointsman/{self.ledger}/{self.chain}"
-        note = re.fullmatch(NOTE % (origin, origin), text) if isinstance(text, str) else None
-        if note is None:
-            raise BundleBroken("it is not a checkpoint of this chain")
-        texts = [note[3], note[4], *re.findall("peak (.*)", note[5])]
-        size, signature = int(note[2]), base64.b64decode(note[6])
-        hashed, short = f"{origin}\n\x01".encode(), signature[:4]
-        signers = [key for key in self._current(size) if sha256(hashed + key)[:4] == short]
-        is_signed = any(verifies(key, note[1].encode(), signature[4:]) for key in signers)
-        # Unused bits at the end of base64 would let two texts mean the same.
-        is_exact = base64.b64encode(signature).decode() == note[6]
-        _need(is_signed and is_exact, "the checkpoint is not signed by a key of this ledger")
+        size, texts = note_parts(origin, text, self.current)
         if self.first:
             peaks = [base64.b64decode(each) for each in texts[2:]]
             ones = bin(size).count("1")  # noqa: FURB161 - Python 3.9
             is_start = size == self.first and len(peaks) == ones
-            _need(is_start, "the part does not begin at its checkpoint")
-            self.head, self.peaks, self.size = base64.b64decode(note[4]), peaks, size
+            need(is_start, "the part does not begin at its checkpoint")
+            self.head, self.peaks, self.size = base64.b64decode(texts[1]), peaks, size
             self.signed, self.first = size - 1, 0
         gone = f"entries {self.size} to {size - 1} were signed and are gone"
-        _need(size <= self.size, gone, self.size)
-        _need(size == self.size > self.signed, "the checkpoint is out of place")
+        need(size <= self.size, gone, self.size)
+        need(size == self.size > self.signed, "the checkpoint is out of place")
         found = [base64.b64encode(each).decode() for each in (self._root(), self.head, *self.peaks)]
         changed = f"entries from here to {size - 1} are not what was signed"
-        _need(texts == found, changed, self.signed)
+        need(texts == found, changed, self.signed)
         self._check_covered()
         self.signed, self.checkpoints = size, self.checkpoints + 1
 
     def _check_covered(self) -> None:
         is_covered = self.size - self.signed <= MAX_UNSIGNED
-        _need(is_covered, "entries from here on lack the checkpoints they had", self.signed)
+        need(is_covered, "entries from here on lack the checkpoints they had", self.signed)
 
     def _end(self, value: dict[str, Any]) -> None:
-        is_end = value["end"] == self.chain and _whole(value["entries"]) == self.size
-        is_end = is_end and _unhex(value["head"], 32) == self.head
-        _need(is_end, "the chain does not end where it ended when exported", self.size)
+        is_end = value["end"] == self.chain and whole(value["entries"]) == self.size
+        is_end = is_end and unhex(value["head"], 32) == self.head
+        need(is_end, "the chain does not end where it ended when exported", self.size)
         self._check_covered()
         self.chain = ""
 
     def _footer(self, value: dict[str, Any]) -> None:
         digest, lines = self.digest.digest(), self.number - 1
-        is_same = _whole(value["lines"]) == lines and _unhex(value["digest"], 32) == digest
-        _need(is_same, "bytes outside entries were changed, or lines added or removed")
+        is_same = whole(value["lines"]) == lines and unhex(value["digest"], 32) == digest
+        need(is_same, "bytes outside entries were changed, or lines added or removed")
         message = b"pointsman/bundle/1\0" + digest + struct.pack(">Q", lines)
-        self._check_signed(message, _unhex(value["signature"], 64), value["key"], self.keys[-1:])
-        _need(not self.lines.read(1), "something follows the end of the bundle")
+        self._check_signed(message, unhex(value["signature"], 64), value["key"], self.keys[-1:])
+        need(not self.lines.read(1), "something follows the end of the bundle")
         self.signer = value["key"]
+
+
+def note_parts(
+    origin: str, text: object, keys_for: Callable[[int], list[bytes]]
+) -> tuple[int, list[str]]:
+    """Return the size of a checkpoint, and its root, head and peaks; its signature is verified."""
+    note = re.fullmatch(NOTE % (origin, origin), text) if isinstance(text, str) else None
+    if note is None:
+        raise BundleBroken("it is not a checkpoint of this chain")
+    signature = base64.b64decode(note[6])
+    hashed, short = f"{origin}\n\x01".encode(), signature[:4]
+    signers = [key for key in keys_for(int(note[2])) if sha256(hashed + key)[:4] == short]
+    is_signed = any(verifies(key, note[1].encode(), signature[4:]) for key in signers)
+    # Unused bits at the end of base64 would let two texts mean the same.
+    is_exact = base64.b64encode(signature).decode() == note[6]
+    need(is_signed and is_exact, "the checkpoint is not signed by a key of this ledger")
+    return int(note[2]), [note[3], note[4], *re.findall("peak (.*)", note[5])]
 
 
 def audit(lines: BinaryIO, expected: str = "") -> dict[str, Any]:

@@ -126,22 +126,45 @@ def _word(outcome: PlacementOutcome) -> str:
     return f"{outcome.error_code or outcome.route} {outcome.rule_id}"
 
 
+def _in_table(
+    case: dict[str, Any], row: dict[str, str]
+) -> tuple[CompiledPlacement, PlacementFacts]:
+    """Give the question of one row of the truth table."""
+    changes = {
+        "privacy_level": case["privacy_level"],
+        "token_count": COUNTS[row["tokens"]],
+        "intent": INTENTS[row["intent"]],
+        "network_state": row["network"],
+        "local_model": {"available": row["local"] == "up"},
+    }
+    ready = _ready({"defaults": {"token_threshold": LIMIT, "fallback_allowed": False}})
+    return ready, _facts(changes)
+
+
+def _under_policy(
+    case: dict[str, Any], row: dict[str, str]
+) -> tuple[CompiledPlacement, PlacementFacts]:
+    """Give a question under one policy rule and one override."""
+    rules = [{"id": "it", "action": row["policy"], "message": "said so"}]
+    ready = _ready({"policy_rules": [] if row["policy"] == "none" else rules})
+    changes = {"privacy_level": case["privacy_level"], "human_override": row["override"]}
+    return ready, _facts(changes)
+
+
+def _with_rule(case: dict[str, Any]) -> tuple[CompiledPlacement, PlacementFacts]:
+    """Give a question under a policy rule with the conditions of a case."""
+    conditions = [
+        dict(zip(("field", "operator", "value"), when.split(" ", 2), strict=True))
+        for when in case["when"]
+    ]
+    rule = {"id": "it", "action": "warn", "conditions": conditions}
+    return _ready({"policy_rules": [rule]}), _facts({"intent": "analytical"})
+
+
 @pytest.mark.parametrize("case", _cases("truth_table.yaml"))
 def test_the_table_decides_as_told(case: dict[str, Any]) -> None:
-    ready = _ready({"defaults": {"token_threshold": LIMIT, "fallback_allowed": False}})
     for row, want in _rows(case):
-        outcome, trace = decide(
-            ready,
-            _facts(
-                {
-                    "privacy_level": case["privacy_level"],
-                    "token_count": COUNTS[row["tokens"]],
-                    "intent": INTENTS[row["intent"]],
-                    "network_state": row["network"],
-                    "local_model": {"available": row["local"] == "up"},
-                }
-            ),
-        )
+        outcome, trace = decide(*_in_table(case, row))
         said = [*_word(outcome).split(), *(["fallback"] if outcome.fallback_allowed else [])]
         assert said == want, row
         assert outcome.model == {"local": "o:l", "cloud": "c:m", "": ""}[outcome.route]
@@ -163,10 +186,7 @@ def test_the_cases_are_the_whole_table() -> None:
 @pytest.mark.parametrize("case", _cases("policy_first.yaml"))
 def test_policy_comes_first_as_told(case: dict[str, Any]) -> None:
     for row, want in _rows(case):
-        rules = [{"id": "it", "action": row["policy"], "message": "said so"}]
-        ready = _ready({"policy_rules": [] if row["policy"] == "none" else rules})
-        facts = _facts({"privacy_level": case["privacy_level"], "human_override": row["override"]})
-        outcome, trace = decide(ready, facts)
+        outcome, trace = decide(*_under_policy(case, row))
         flags = {
             "fallback": outcome.fallback_allowed,
             "confirm": outcome.requires_confirmation,
@@ -190,13 +210,7 @@ def test_questions_are_placed_as_told(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", _cases("policy_rules.yaml"))
 def test_policy_rules_hold_as_told(case: dict[str, Any]) -> None:
-    conditions = [
-        dict(zip(("field", "operator", "value"), when.split(" ", 2), strict=True))
-        for when in case["when"]
-    ]
-    rule = {"id": "it", "action": "warn", "conditions": conditions}
-    facts = _facts({"intent": "analytical"})
-    _, trace = decide(_ready({"policy_rules": [rule]}), facts)
+    _, trace = decide(*_with_rule(case))
     assert trace.warnings == (("it",) if case["holds"] else ())
 
 

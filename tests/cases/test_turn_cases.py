@@ -137,8 +137,8 @@ def test_messages_are_refused_as_told(case: dict[str, Any]) -> None:
     assert case["want"].get("hint", "") in caught.value.hint
 
 
-@pytest.mark.parametrize("case", _cases("predicates.yaml"))
-def test_predicates_hold_as_told(case: dict[str, Any]) -> None:
+def _asked(case: dict[str, Any]) -> tuple[CompiledTurnPolicy, TurnFacts]:
+    """Give a turn in which one rule asks what the case says."""
     models = {
         name: {"location": "cloud", "capabilities": {"supports_images": True}}
         for name in ("acme:it", "acme:other")
@@ -157,7 +157,12 @@ def test_predicates_hold_as_told(case: dict[str, Any]) -> None:
             },
         }
     )
-    outcome, _ = decide(policy, _facts(case, policy))
+    return policy, _facts(case, policy)
+
+
+@pytest.mark.parametrize("case", _cases("predicates.yaml"))
+def test_predicates_hold_as_told(case: dict[str, Any]) -> None:
+    outcome, _ = decide(*_asked(case))
     assert outcome.chosen_model == ("acme:it" if case["holds"] else "acme:other")
 
 

@@ -21,7 +21,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "place": ("placement", "Decide whether a question may leave this machine."),
     "taint": ("placement", "Sessions that stay on this machine because of what they held."),
     "replay": ("records", "Re-run recorded decisions and compare their bytes."),
-    "receipt": ("receipt", "Write the signed receipt of an answer."),
+    "receipt": ("receipt", "Write the signed receipt of an answer, or what verifies it."),
     "verify": ("records", "Check every chain, checkpoint and signature of the ledger."),
     "audit": ("placement", "What the ledger can prove."),
     "backtest": (
