@@ -8,7 +8,7 @@ PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
 .PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs public-names word-counts trace-turn lock \
-        campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
+        clients campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-proofs campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
         campaign-agreement campaign-attack campaign-canaries campaign-home-budgets campaign-postgres-crash campaign-replicas campaign-bulk-replay \
@@ -149,6 +149,10 @@ bench-versions: env ## our gateway against that of an earlier revision: make ben
 
 bench-ledger: env ## canonical bytes, durable appends, verification, replay
 	$(BIN)/python bench/ledger.py
+
+clients: env ## real clients, each in an environment of its own, against a gateway; no network but this machine
+	$(BIN)/python -m campaigns.clients install
+	unshare -rn sh -c 'ip link set lo up && $(BIN)/python -m campaigns.clients'
 
 campaign-crash: env ## 1,000 kills
 	$(BIN)/python -m campaigns.crash

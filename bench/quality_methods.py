@@ -40,7 +40,7 @@ def evidence_index(
     index = EvidenceIndex(compared)
     index.add(known.looks[place] for place in split.ledger)
     index.recentre()
-    index.put(
+    index.replace(
         (known.looks[place].id, known.models[model], _outcome(known, place, model))
         for place in split.ledger
         for model in _known_models(known, place, served)

@@ -65,7 +65,7 @@ def _grow(index: EvidenceIndex, prompts: tuple[str, ...], size: int) -> None:
     fresh = [_variant(prompts, number) for number in range(start, size)]
     index.add(fresh)
     index.recentre()
-    index.put(
+    index.replace(
         (
             each.id,
             MODELS[number % 2],

@@ -52,6 +52,7 @@ PointsmanError
 │   ├── PrivacyBlocked     privacy keeps every model from it            HTTP 403
 │   ├── ModelIncapable     no model that may take it can                HTTP 400
 │   ├── ModelNotConfigured a model without its key or address           HTTP 503
+│   ├── TurnStopped        an order stopped these calls                 HTTP 503
 │   ├── RateLimited        our own limit of a provider is used up       HTTP 429
 │   ├── CallerLimited      a key or its tenant asks for too much        HTTP 429
 │   ├── ConfirmationNeeded a policy wants a human's yes first           HTTP 403

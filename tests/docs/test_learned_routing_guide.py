@@ -14,7 +14,11 @@ GUIDE = (ROOT / "docs/guide/learned-routing.md").read_text(encoding="utf-8")
 def test_the_example_loads():
     (body,) = re.findall(r"```yaml routing\n(.*?)```", GUIDE, re.DOTALL)
     found = read_policy(body.encode(), "routing.yaml", {EMBEDDED_MODEL: None}, "/").pattern
-    assert (found.method, str(found.explore), str(found.shadow)) == ("evidence", "0.05", "0.02")
+    assert (found.method, str(found.explore.share), str(found.shadow)) == (
+        "evidence",
+        "0.05",
+        "0.02",
+    )
 
 
 def test_every_table_of_the_bench_stands_in_the_guide():

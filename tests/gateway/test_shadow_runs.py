@@ -216,6 +216,46 @@ def test_a_turn_that_was_explored_is_counted_as_such(town: Town, serve: Any) -> 
         eventually(lambda: store.origins() == {"explored": 1})
 
 
+def exploring(town: Town, **explore: Any) -> None:
+    """Write a policy that explores with every turn, and knows two models."""
+    given = {"share": 1, "first": 1, **explore}
+    pattern = {"method": "evidence", "explore": given}
+    write_home(town.home, routing={**routing(), "pattern": pattern})
+
+
+def test_a_life_from_an_empty_store_begins_by_itself(town: Town, serve: Any) -> None:
+    exploring(town)
+    town.openai.then(says("one"), says("two"))
+    town.anthropic.then(says("three"))
+    live = serve(town.home)
+    told = []
+    for count in (1, 2, 3):
+        told.append(live.chat("add two numbers").headers)
+        counted(live, min(count, 2)).close()
+    served = [(each["x-pointsman-policy"], each["x-pointsman-model"]) for each in told]
+    assert served == [
+        ("pattern", "claude:opus"),
+        ("pattern", "open:big"),
+        ("global_default", "open:big"),
+    ]
+    found = [facts_of(live.home, each["x-pointsman-decision"]).exploring for each in told]
+    assert [each.tried for each in found] == [
+        {},
+        {"claude:opus": 1},
+        {"claude:opus": 1, "open:big": 1},
+    ]
+    assert found[0].spent_microusd == 0 < found[1].spent_microusd < found[2].spent_microusd
+    replayed = live.post("/api/replay", {}, authorization=f"Bearer {live.admin}").json()
+    assert (replayed["diverged"], replayed["unable"]) == (0, 0)
+
+
+def test_exploring_stops_at_its_cap_for_the_day(town: Town, serve: Any) -> None:
+    exploring(town, first=9, most_usd_per_day=0)
+    town.openai.then(says("one"))
+    live = serve(town.home)
+    assert live.chat("add two numbers").headers["x-pointsman-policy"] == "global_default"
+
+
 def learned_from(town: Town) -> None:
     """Fill a pattern store: Claude is good at this, the other is not."""
     rows = [

@@ -81,6 +81,25 @@ def assert_intact(home: Path) -> None:
     assert report.is_intact, report.faults
 
 
+def test_a_client_that_starts_it_without_an_environment_is_told_which_keys_are_missing(
+    depot: Depot,
+) -> None:
+    models = depot.home / "models.yaml"
+    value = json.loads(models.read_text())
+    value["providers"]["open"]["api_key"] = {"env": "A_KEY_THAT_IS_SET_NOWHERE"}
+    value["providers"]["house"]["api_key"] = {"file": "key.txt"}
+    models.write_text(json.dumps(value))
+    (depot.home / "key.txt").write_text("sk-house")
+    with process(depot.home) as own:
+        own.say(HELLO, READY)
+        told = own.heard(1)["result"]["instructions"]
+        own.running.terminate()
+        warned = own.running.communicate(timeout=LONG_S)[1].decode()
+    for each in (told, warned):
+        assert "`open` cannot be called without env A_KEY_THAT_IS_SET_NOWHERE" in each
+        assert "house" not in each
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_whole_conversation_by_the_official_client(depot: Depot, mode: str) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
+import multiprocessing
+import os
+import shutil
 from contextlib import ExitStack, closing
 
 import msgspec
@@ -423,3 +427,41 @@ def test_a_writer_that_is_open_is_not_closed_by_a_refused_rotation(home):
     writer.close()
     lease.release()
     assert verify_ledger(Home(home.path)).is_intact
+
+
+def _rotate_and_die(path, at_call):
+    """Rotate in a process that ends at the so-manieth step that makes a file durable."""
+    calls, names = itertools.count(1), ("fsync", "replace", "link")
+    for name in names:
+        real = getattr(os, name)
+
+        def step(*given, real=real):
+            if next(calls) == at_call:
+                os._exit(9)
+            return real(*given)
+
+        setattr(os, name, step)
+    rotate_signing_key(Home(path), NEW, AT)
+    os._exit(0)
+
+
+def test_a_rotation_that_is_killed_at_any_step_leaves_a_whole_ledger(home, tmp_path):
+    processes, ended = multiprocessing.get_context("fork"), 9
+    outcomes = set()
+    for at_call in itertools.count(1):
+        path = tmp_path / f"killed-{at_call}"
+        shutil.copytree(home.path, path)
+        child = processes.Process(target=_rotate_and_die, args=(path, at_call))
+        child.start()
+        child.join(60)
+        ended = child.exitcode
+        found = Home(path)
+        assert verify_ledger(found).is_intact, at_call
+        with closing(Recorder(found, "cli", OPENING)) as recorder:
+            recorder.record(draft(9))
+        assert verify_ledger(Home(path)).is_intact, at_call
+        outcomes.add(Home(path).signing_key().id)
+        if ended == 0:
+            break
+    assert at_call > 8, "there are steps to die at"
+    assert outcomes == {home.keys[0].id, SigningKey(NEW).id}

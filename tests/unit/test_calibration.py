@@ -1,6 +1,7 @@
 """A target becomes a threshold: by leave one out, deterministic, kept, made anew with growth."""
 
 import pytest
+from msgspec import UNSET
 
 from pointsman.errors import DocumentError
 from pointsman.kernel.instant import DAY, Instant
@@ -301,6 +302,20 @@ def test_target_that_cannot_be_fulfilled_is_refused_with_its_place(pattern, mess
         policy(f"schema_version: 1\npattern: {{{pattern}}}\n")
     assert any(message in problem.message for problem in caught.value.problems)
     assert str(caught.value.problems[0].place).startswith("routing.yaml:2:")
+
+
+def test_exploring_is_written_as_a_share_or_with_its_first_tries_and_its_cap():
+    found = policy("schema_version: 1\npattern: {explore: 0.1}\n")
+    assert (found.explore, found.explore_first) == (100_000_000, 20)
+    assert found.explore_most_microusd is UNSET
+    written = "{share: 0.2, first: 5, most_usd_per_day: 0.50}"
+    found = policy(f"schema_version: 1\npattern: {{explore: {written}}}\n")
+    assert (found.explore, found.explore_first) == (200_000_000, 5)
+    assert found.explore_most_microusd == 500_000
+    found = policy("schema_version: 1\npattern: {explore: {most_usd_per_day: 1}}\n")
+    assert (found.explore, found.explore_first) == (50_000_000, 20)
+    off = policy("schema_version: 1\npattern: {explore: {share: 0}}\n")
+    assert off.explore is off.explore_first is UNSET
 
 
 def test_policy_that_names_no_method_means_the_formula():

@@ -156,3 +156,27 @@ def test_agents_are_looked_at(tmp_path: Path) -> None:
 def test_an_empty_settings_file_means_the_defaults() -> None:
     assert read_settings(b"", "x") == Settings()
     assert read_settings(b"retain: digest\n", "x").retain == "digest"
+
+
+def test_the_network_in_force_is_told_without_passwords(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("https_proxy", "http_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+    def found() -> doctor.DoctorFinding:
+        with a_home(tmp_path) as pointsman:
+            findings = examine_home(pointsman.home, pointsman.in_force())
+        return next(each for each in findings if each.subject == "network")
+
+    assert found().detail.startswith("proxy none; authorities ")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:pw-1@proxy.example.org:3128")
+    monkeypatch.setenv("NO_PROXY", ".example.org")
+    told = found()
+    assert "HTTPS_PROXY: proxy.example.org:3128, not for .example.org" in told.detail
+    assert "pw-1" not in repr(told)
+    (tmp_path / "pointsman.yaml").write_text("upstream: {ca_file: missing.pem}\n")
+    assert (found().state, found().hint) == ("fault", "`upstream.ca_file` is missing")
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://x:1")
+    assert "names no proxy" in found().detail

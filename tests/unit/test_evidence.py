@@ -35,9 +35,10 @@ from pointsman.turns.learning.evidence import (
 )
 from pointsman.turns.learning.evidence_choice import weigh
 from pointsman.turns.learning.fingerprint import hashed_vector
-from pointsman.turns.learning.pattern import PatternSettings
+from pointsman.turns.learning.pattern import ExploringSoFar, PatternSettings
 from pointsman.turns.learning.pattern_row import PatternRow
 from pointsman.turns.policy import POLICY_FORM
+from pointsman.turns.registry.prices import Price
 
 SETTINGS = PatternSettings(k=0, method="evidence")
 ALONE = {"rows": 9, "square": 9 * FULL * FULL, "cost_weight": 9 * FULL}
@@ -229,7 +230,8 @@ def test_share_of_turns_goes_to_the_runner_up_and_is_marked():
 
 def test_nothing_is_explored_by_default():
     assert explore_draw("t1", SETTINGS) is UNSET
-    assert not is_explored(facts(explore_draw=Billionths(0)), SETTINGS)
+    policy = ready()
+    assert not is_explored(facts(explore_draw=Billionths(0)), policy, policy.scope(None))
 
 
 def test_nothing_is_explored_or_shadowed_where_a_turn_stays_on_this_machine():
@@ -237,9 +239,81 @@ def test_nothing_is_explored_or_shadowed_where_a_turn_stays_on_this_machine():
     placed = Placed("sha256:p", "PRIVACY_LOCAL", "local", "it stays")
     for stays in (facts(privacy_level="local"), facts(placement=placed)):
         drawn = replace(stays, explore_draw=Billionths(0))
-        assert not is_explored(drawn, policy.policy.pattern)
+        assert not is_explored(drawn, policy, policy.scope(None))
         assert shadow_model("t1", policy, stays, "acme:a") is None
     assert shadow_model("t1", policy, facts(), "acme:a") == "acme:b"
+
+
+DRAWN = Billionths(0)
+
+
+def pattern_slot(policy, found):
+    _, trace = decide(policy, found)
+    return next(each for each in trace.chain if each.policy == "pattern")
+
+
+def so_far(spent=0, **tried):
+    counts = {f"acme:{name}": count for name, count in tried.items()}
+    return ExploringSoFar(counts, MicroUsd(spent))
+
+
+def test_store_that_knows_nothing_has_every_model_of_the_policy_tried():
+    policy = ready(explore=Billionths(50_000_000), explore_first=2)
+    empty = replace(some_facts("hello"), explore_draw=DRAWN)
+    reasons = []
+    tried = {"a": 0, "b": 0}
+    for _ in range(4):
+        slot = pattern_slot(policy, replace(empty, exploring=so_far(**tried)))
+        assert slot.is_exploring is True
+        tried[slot.candidate_model.removeprefix("acme:")] += 1
+        reasons.append(slot.reason)
+    assert tried == {"a": 2, "b": 2}
+    assert reasons == [f"exploring: try {n} of the first 2" for n in (1, 1, 2, 2)]
+    slot = pattern_slot(policy, replace(empty, exploring=so_far(**tried)))
+    assert (slot.verdict, slot.reason) == ("not_applicable", "no similar turns recorded")
+
+
+def test_newcomer_is_tried_where_the_store_speaks_for_another():
+    policy = ready(explore=Billionths(50_000_000), explore_first=20)
+    found = facts(explore_draw=DRAWN, exploring=so_far(a=19, b=200))
+    slot = pattern_slot(policy, found)
+    assert (slot.candidate_model, slot.is_exploring) == ("acme:a", True)
+    assert slot.pattern_alternatives[0].model == "acme:b"
+    # Who draws more than the share, or looked up nothing, follows the store.
+    for other in ({"explore_draw": Billionths(50_000_000)}, {"exploring": UNSET}):
+        followed = pattern_slot(ready(explore=DRAWN, explore_first=20), replace(found, **other))
+        assert (followed.candidate_model, followed.is_exploring) == ("acme:b", UNSET)
+
+
+@pytest.mark.parametrize(("least", "is_drawn"), [(20, True), (40, True), (41, False), (400, False)])
+def test_exploring_becomes_rarer_with_what_is_known(least, is_drawn):
+    policy = ready(explore=Billionths(100_000_000), explore_first=20)
+    found = facts(explore_draw=Billionths(49_999_999), exploring=so_far(a=least, b=900))
+    assert is_explored(found, policy, policy.scope(None)) is is_drawn
+    assert (pattern_slot(policy, found).is_exploring is True) is is_drawn
+
+
+def test_exploring_stops_where_its_money_for_the_day_is_gone():
+    price = Price(input=MicroUsd(1_000_000), output=MicroUsd(0))
+    policy = ready(explore=ONE, explore_first=20, explore_most_microusd=MicroUsd(1_000_000))
+    found = facts(explore_draw=DRAWN)
+    gone = replace(found, exploring=so_far(1_000_000))
+    assert pattern_slot(policy, gone).is_exploring is UNSET
+    # Of a model without a price nothing is known to be within the rest.
+    unpriced = replace(found, exploring=so_far(999_999))
+    assert pattern_slot(policy, unpriced).is_exploring is UNSET
+    models = {name: replace(model, price=price) for name, model in policy.policy.models.items()}
+    priced = compile_policy(replace(policy.policy, models=models))
+    count = {"estimated_input_tokens": {"*": 1_000}}
+    for spent, is_tried in ((999_000, True), (999_001, False)):
+        slot = pattern_slot(priced, replace(found, exploring=so_far(spent), **count))
+        assert (slot.is_exploring is True) is is_tried
+
+
+def test_model_that_may_not_take_the_turn_is_not_tried():
+    policy = ready(explore=ONE, explore_first=20)
+    found = facts(explore_draw=DRAWN, exploring=so_far(), availability={"acme": "unavailable"})
+    assert pattern_slot(policy, found).is_exploring is UNSET
 
 
 def test_nothing_is_explored_or_shadowed_over_a_budget():

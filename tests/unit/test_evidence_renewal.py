@@ -56,6 +56,13 @@ def ask(store, target=HALF):
     return store.evidence(Fingerprint(), text_vector("integrate this"), 0, target)
 
 
+def settle(store, target=HALF):
+    """Ask until a renewal has seen everything: one under way, the next, and what that one kept."""
+    for _ in range(3):
+        ask(store, target)
+        store.wait_for_renewal()
+
+
 def ask_inline(path, target=HALF):
     store = PatternStore(path)
     found = ask(store, target).evidence
@@ -68,7 +75,7 @@ def test_threshold_is_found_out_beside_the_turn_that_asks_for_it_first(path, lea
     first = ask(store).evidence
     assert first.models
     assert (first.calibration_id, first.success_per_usd) == (None, None)
-    store.wait_for_renewal()
+    settle(store)
     found = ask(store).evidence
     assert found.calibration_id is not None
     assert found == ask_inline(path)
@@ -79,18 +86,17 @@ def test_turns_go_on_with_the_old_until_the_new_is_ready(path, learn, store):
     before = ask(store, None).evidence
     learn(60, 70)
     assert ask(store, None).evidence == before
-    store.wait_for_renewal()
+    settle(store, None)
     assert ask(store, None).evidence == ask_inline(path, None) != before
 
 
 def test_threshold_is_found_out_anew_when_much_was_learned(path, learn, store):
     learn(0, 60)
-    ask(store)
-    store.wait_for_renewal()
+    settle(store)
     first = ask(store).evidence.calibration_id
     learn(60, 100)
     assert ask(store).evidence.calibration_id == first
-    store.wait_for_renewal()
+    settle(store)
     again = ask(store).evidence.calibration_id
     assert again not in {None, first}
     assert again == ask_inline(path).calibration_id
@@ -100,7 +106,7 @@ def test_large_store_is_read_beside_the_first_turns(path, learn, store):
     learn(0, FEW_LOOKS + 1)
     found = ask(store, None)
     assert (found.evidence, found.reason) == (None, "what was learned is still being read")
-    store.wait_for_renewal()
+    settle(store, None)
     assert ask(store, None).evidence == ask_inline(path, None)
 
 

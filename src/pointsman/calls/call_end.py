@@ -48,6 +48,8 @@ class CallEnd(Struct, frozen=True, forbid_unknown_fields=True):
     """The provider's own id of the request, where it told one: its caller may know no other."""
     key_choice: KeyChoice | UnsetType = UNSET
     """How one of the provider's several keys was chosen."""
+    deployment_choice: KeyChoice | UnsetType = UNSET
+    """How one of the model's several deployments was chosen."""
 
 
 class AbsurdCharge(Struct, frozen=True, forbid_unknown_fields=True):

@@ -141,9 +141,9 @@ class ModelCall:
     """A call on its way, from its reservation to its outcome entry."""
 
     __slots__ = (
-        "_reservation", "_waiting_ns", "answer_headers", "called_ns", "context", "end",
-        "first_byte_ns", "holder", "key_choice", "order", "out_ns", "progress", "services",
-        "upstream_ns",
+        "_reservation", "_waiting_ns", "answer_headers", "called_ns", "context",
+        "deployment_choice", "end", "first_byte_ns", "holder", "key_choice", "order", "out_ns",
+        "progress", "services", "upstream_ns",
     )  # fmt: skip
 
     def __init__(self, services: CallServices, order: CallOrder, context: CallContext) -> None:
@@ -164,6 +164,7 @@ class ModelCall:
         """The headers of the provider's answer, once they are here."""
         self.key_choice: KeyChoice | None = None
         """How one of the provider's several keys was chosen."""
+        self.deployment_choice: KeyChoice | None = None
         self.holder: Cuttable | None = None
         """Cuts the call off, as long as it is under way."""
         self._reservation: Reservation | None = None
@@ -230,6 +231,7 @@ class ModelCall:
     def take_head(self, answer: UpstreamAnswer) -> None:
         """Note what an answer's head tells: its headers, and the key it came by."""
         self.answer_headers, self.key_choice = answer.headers, answer.key_choice
+        self.deployment_choice = answer.deployment_choice
 
     def abandon(self) -> None:
         """Release the reservation of a call that is never made."""
@@ -248,6 +250,7 @@ class ModelCall:
         """Settle a call that failed; one of which nothing was let out costs nothing."""
         self.answer_headers = error.headers or self.answer_headers
         self.key_choice = error.key_choice or self.key_choice
+        self.deployment_choice = error.deployment_choice or self.deployment_choice
         return self._finish(error.result, error, "", error.attempts)
 
     def cancel(self, attempts: int = 1) -> None:
@@ -358,6 +361,7 @@ class ModelCall:
             spent=spent,
             request_id=provider_request_id(self.answer_headers) or UNSET,
             key_choice=self.key_choice or UNSET,
+            deployment_choice=self.deployment_choice or UNSET,
         )
         names = Names(name, order.decision_id, services.clock.now())
         outcome = OutcomeRecord("failed" if error_class else "done", Raw(END_FORM.encode(end)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -10,6 +12,7 @@ from msgspec import Struct
 from pointsman.access.budgets import BudgetPort
 from pointsman.kernel.instant import Clock, IdSource, Instant
 from pointsman.providers.http.pool import PoolSettings
+from pointsman.providers.http.proxy import NO_PROXIES, read_proxies
 from pointsman.providers.port import Deadlines
 from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.decision_recorder import DecisionRecorder
@@ -58,9 +61,16 @@ def deadlines_of(settings: Settings) -> Deadlines:
     return Deadlines(limits.connect_s, limits.head_s, limits.idle_s, limits.total_s)
 
 
-def pool_of(settings: Settings) -> PoolSettings:
-    """Return how many connections there may be to a provider."""
+def pool_of(settings: Settings, home: Path) -> PoolSettings:
+    """Return how connections to providers are made and kept."""
     upstream = settings.upstream
+    is_by_environment = upstream.proxy == "environment"
     return PoolSettings(
-        upstream.max_connections, upstream.max_idle, upstream.idle_s, is_warm=upstream.warm
+        upstream.max_connections,
+        upstream.max_idle,
+        upstream.idle_s,
+        is_warm=upstream.warm,
+        max_age_s=upstream.max_age_s,
+        ca_file=home / Path(upstream.ca_file).expanduser() if upstream.ca_file else None,
+        proxies=read_proxies(os.environ) if is_by_environment else NO_PROXIES,
     )

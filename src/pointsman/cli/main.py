@@ -53,6 +53,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "actions": ("actions", "What agents ask to be done, and the votes on it."),
     "mcp": ("serve", "Serve agents over MCP on standard input and output."),
     "run": ("run", "Run an agent whose models are called through the gateway, and show the bill."),
+    "demo": ("demo", "Live through a day of a small team on scripted models, and see the proof."),
     "import": ("imports", "Bring along the configuration of another gateway."),
     "store": ("store", "Look after the database of a home."),
     "bulk": ("bulk", "Replay, backtest, verify, export or re-score millions of decisions."),
@@ -70,7 +71,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 """Every command, the module of this package that holds it, and the first line of its help."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Decide and serve": ("route", "place", "chat", "serve", "run", "mcp"),
+    "Decide and serve": ("demo", "route", "place", "chat", "serve", "run", "mcp"),
     "Prove": ("why", "receipt", "replay", "verify", "audit", "export", "erase"),
     "Policy and learning": ("rules", "backtest", "patterns", "taint", "import"),
     "Agents": ("agents", "brainstate", "jobs", "actions"),

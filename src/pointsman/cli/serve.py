@@ -15,6 +15,7 @@ from pointsman.signals.kinds import KINDS
 from pointsman.storage.announcement import announced_gateway
 from pointsman.storage.home import open_home
 from pointsman.storage.policies.ledger_policies import opened_policies
+from pointsman.storage.policies.secrets import unusable_providers
 from pointsman.storage.policies.settings import Server
 
 
@@ -73,5 +74,9 @@ def mcp(session: Session, workspace: str | None) -> None:
 
     place = None if workspace is None else str(Path(workspace).absolute())
     with Pointsman(session.home, store=session.store, writer=WRITER) as pointsman:
-        session.warn(pointsman.in_force().problems)
-        serve(pointsman, place)
+        in_force = pointsman.in_force()
+        session.warn(in_force.problems)
+        # Its client may have started it without the environment of its user, and shows no warnings.
+        missing = unusable_providers(in_force.models, session.home)
+        session.warn(missing)
+        serve(pointsman, place, missing)

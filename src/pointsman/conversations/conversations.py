@@ -261,7 +261,7 @@ def _open_calls(
         models,
         EmbeddedProvider(),
         surroundings,
-        pool_of(opened.files.settings().value),
+        pool_of(opened.files.settings().value, opened.home.path),
     )
     health.rates.follow(models)
     providers.listener = health.rates.follow

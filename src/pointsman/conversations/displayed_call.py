@@ -127,7 +127,10 @@ class DisplayedCall:
         self._dialect = provider.dialects[0]
         body = write_request(self._dialect, self._request, name)
         is_stream = order.is_stream
-        outgoing = Outgoing(self._dialect, name, body, is_stream, unit=self._unit)
+        tokens = order.input_tokens
+        outgoing = Outgoing(
+            self._dialect, name, body, is_stream, unit=self._unit, input_tokens=tokens
+        )
         answer = await provider.send(outgoing, self._services.calls.deadlines())
         self._attempts = answer.attempts
         self._call.take_head(answer)

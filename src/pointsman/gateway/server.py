@@ -107,7 +107,7 @@ def open_gateway(
                 pointsman.in_force().models,
                 EmbeddedProvider(),
                 surroundings,
-                pool_of(settings),
+                pool_of(settings, home),
             ),
             health=pointsman.health,
             budgets=budgets,

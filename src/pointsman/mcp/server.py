@@ -6,7 +6,7 @@ Every call is admitted anew, and whatever goes wrong is one line: nothing of a t
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import mcp_types as types
@@ -65,7 +65,12 @@ class ToolServer:
     Its argument is the transport's own request, None over standard input and output.
     """
 
-    def __init__(self, service: Service, visitor: Callable[[object], Visitor]) -> None:
+    def __init__(
+        self,
+        service: Service,
+        visitor: Callable[[object], Visitor],
+        missing: Sequence[str] = (),
+    ) -> None:
         self._visitor = visitor
         self._pointsman = service.pointsman
         self.delegations = Delegations(service)
@@ -77,7 +82,7 @@ class ToolServer:
             "pointsman",
             version=VERSION,
             title="Pointsman",
-            instructions=INSTRUCTIONS,
+            instructions=" ".join((INSTRUCTIONS, *(f"Here {each}." for each in missing))),
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
@@ -36,16 +36,21 @@ _PIECE: Final = 1 << 16
 Incoming = SessionMessage | Exception
 
 
-def serve(pointsman: Pointsman, workspace: str | None = None) -> None:
-    """Serve until the client closes standard input, or a signal tells to stop."""
+def serve(pointsman: Pointsman, workspace: str | None = None, missing: Sequence[str] = ()) -> None:
+    """Serve until the client closes standard input, or a signal tells to stop.
+
+    The client is told of the `missing` keys.
+    """
     with _claim_standard_streams() as (source, target):
-        asyncio.run(_serve(pointsman, workspace, source, target))
+        asyncio.run(_serve(pointsman, workspace, missing, source, target))
 
 
-async def _serve(pointsman: Pointsman, workspace: str | None, source: int, target: int) -> None:
+async def _serve(
+    pointsman: Pointsman, workspace: str | None, missing: Sequence[str], source: int, target: int
+) -> None:
     owner = HomeOwner(workspace)
     service = Service(pointsman, lambda: pointsman.conversations.services, keeps_session=True)
-    made = ToolServer(service, lambda _request: owner)
+    made = ToolServer(service, lambda _request: owner, missing)
     into, read = anyio.create_memory_object_stream[Incoming](0)
     write, out_of = anyio.create_memory_object_stream[SessionMessage](0)
     loop = asyncio.get_running_loop()

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import ssl
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import apsw
 from msgspec import Struct
 
 from pointsman.audit.verify import verify_ledger
+from pointsman.calls.services import pool_of
 from pointsman.errors import LedgerUnavailable, PointsmanError, WeightsError
 from pointsman.providers.embedded.weights import find_weights, verify_weights
+from pointsman.providers.http.proxy import Proxy, read_proxy
 from pointsman.signals.kinds import LET_THROUGH
 from pointsman.storage.home import OPEN_TO_OTHERS, Home
 from pointsman.storage.policies.agents_file import AgentsFiles
@@ -23,7 +26,8 @@ from pointsman.storage.policies.decision_files import DecisionFiles
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.policies.secrets import missing_secrets
 from pointsman.storage.policies.sensor_files import SensorFiles
-from pointsman.storage.store_url import shared_store
+from pointsman.storage.policies.settings import read_settings
+from pointsman.storage.store_url import SETTINGS, shared_store
 from pointsman.storage.stores.entries import database_damage
 from pointsman.turns.registry.models import provider_of
 
@@ -51,6 +55,7 @@ def examine_home(home: Home, in_force: InForce) -> list[DoctorFinding]:
         *_decisions(home),
         *_agents(home),
         *_databases(home),
+        *_network(home),
         *_disk(home),
         *_weights(),
     ]
@@ -192,6 +197,33 @@ def _stores(home: Home) -> Iterator[DoctorFinding]:
                 yield DoctorFinding("fault", path.name, damage, hint)
             else:
                 yield DoctorFinding("ok", path.name, "intact")
+
+
+def _network(home: Home) -> Iterator[DoctorFinding]:
+    """Say through which proxy and by which authorities providers are reached."""
+    path = home.path / SETTINGS
+    try:
+        settings = read_settings(path.read_bytes() if path.exists() else b"", SETTINGS)
+        pool = pool_of(settings, home.path)
+        named = {each for each in (pool.proxies.https, pool.proxies.http) if each is not None}
+        shown = [f"{name}: {proxy.host}:{proxy.port}" for name, proxy in _proxies(sorted(named))]
+    except PointsmanError as error:
+        yield DoctorFinding("fault", "network", error.message, error.hint)
+        return
+    without = ", ".join(pool.proxies.without) if shown else ""
+    usual = ssl.get_default_verify_paths()
+    trusted = [str(each) for each in (usual.cafile or usual.capath, pool.ca_file) if each]
+    told = f"proxy {', '.join(shown) or 'none'}"
+    told += f", not for {without}" if without else ""
+    detail = f"{told}; authorities {' and '.join(trusted)}"
+    if pool.ca_file is not None and not pool.ca_file.is_file():
+        yield DoctorFinding("fault", "network", detail, "`upstream.ca_file` is missing")
+    else:
+        yield DoctorFinding("ok", "network", detail)
+
+
+def _proxies(named: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Proxy]]:
+    return ((name, read_proxy(name, url)) for name, url in named)
 
 
 def _disk(home: Home) -> Iterator[DoctorFinding]:

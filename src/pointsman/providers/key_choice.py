@@ -1,4 +1,4 @@
-"""The key of a call, of several: drawn by `wb1`, the same for a session, recorded. Pure."""
+"""The key or the deployment of a call, of several: drawn by `wb1`, the same for a session. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pointsman.kernel.wb1 import Salted, unit_bytes
 
 
 class KeyOption(Struct, frozen=True, forbid_unknown_fields=True):
-    """A key by its short id, its weight, and whether it was in use when the call was made."""
+    """A key or a deployment by its id, its weight, and whether a call could go to it then."""
 
     id: str
     weight: int
@@ -20,7 +20,7 @@ class KeyOption(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeyChoice(Struct, frozen=True, forbid_unknown_fields=True):
-    """All that the choice of a key looked at, the key chosen first, and the one that was used.
+    """All that a choice looked at, the key or deployment chosen first, and the one that was used.
 
     The used one is another where the first was refused within the call.
     """
@@ -32,13 +32,16 @@ class KeyChoice(Struct, frozen=True, forbid_unknown_fields=True):
     used: str
 
 
-def choose_keys(unit: str, options: Sequence[KeyOption]) -> tuple[int, ...]:
+def choose_keys(
+    unit: str, options: Sequence[KeyOption], kind: str = "provider-key"
+) -> tuple[int, ...]:
     """Return the numbers of the keys in the order a call of this unit tries them.
 
     Keys in use come first. The order among them does not change while others go out and come
-    back, so that a session keeps its key, and with it the provider's cache of its prompt.
+    back, so that a session keeps its key, and with it the provider's cache of its prompt. Choices
+    of different kinds are drawn each by itself.
     """
-    drawn = _drawn_order(unit, tuple(each.weight for each in options))
+    drawn = _drawn_order(unit, tuple(each.weight for each in options), kind)
     return (
         *(each for each in drawn if options[each].is_open),
         *(each for each in drawn if not options[each].is_open),
@@ -51,7 +54,7 @@ def with_used_key(choice: KeyChoice | None, used: str) -> KeyChoice | None:
 
 
 @lru_cache(maxsize=4096)
-def _drawn_order(unit: str, weights: tuple[int, ...]) -> tuple[int, ...]:
+def _drawn_order(unit: str, weights: tuple[int, ...], kind: str) -> tuple[int, ...]:
     left, order = list(range(len(weights))), list[int]()
     value = unit_bytes(unit)
     if not unit or value is None:
@@ -59,7 +62,7 @@ def _drawn_order(unit: str, weights: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(left)
     while left:
         total = sum(weights[each] for each in left)
-        slot = Salted(f"provider-key/{len(order)}").slot(value, total)
+        slot = Salted(f"{kind}/{len(order)}").slot(value, total)
         for each in left:
             slot -= weights[each]
             if slot < 0:

@@ -50,6 +50,10 @@ class Outgoing(Struct, frozen=True):
     operation: Operation = ""
     unit: str = ""
     """The session: its calls go to the same one of several keys."""
+    input_tokens: int = 0
+    """As estimated; counts against the limits of a deployment."""
+    has_others: bool = False
+    """Whether another deployment is asked if this one fails, sooner than it is asked again."""
     media_type: str = ""
     """Of a body that is not JSON: a form with a file in it."""
 
@@ -75,6 +79,8 @@ class UpstreamAnswer(Protocol):
     """Which credential was used, by its short id; empty where there is none. Never the secret."""
     key_choice: KeyChoice | None
     """How one of several credentials was chosen; None where there was no choice."""
+    deployment_choice: KeyChoice | None
+    """How one of the model's several deployments was chosen."""
 
     @property
     def is_over(self) -> bool:
@@ -162,6 +168,7 @@ class UpstreamError(PointsmanError):
         """The provider's own words; they may repeat the user's, so they go to the caller alone."""
         self.headers = headers or {}
         self.key_choice: KeyChoice | None = None
+        self.deployment_choice: KeyChoice | None = None
         self.is_unreached = is_unreached
         """Whether no connection came about: no address, refused, no TLS, none in time."""
 

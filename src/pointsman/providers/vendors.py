@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -27,7 +28,7 @@ class Vendor(Struct, frozen=True):
     paths: dict[Dialect, str]
     stream_paths: dict[Dialect, str] = {}
     """Where streams are, for those that have another address for them."""
-    stream_query: dict[str, str] = {}
+    stream_query: dict[Dialect, dict[str, str]] = {}
     key_header: str = "authorization"
     key_prefix: str = "Bearer "
     operations: dict[Operation, str] = {}
@@ -36,6 +37,8 @@ class Vendor(Struct, frozen=True):
     """Always sent, unless the caller's own pass through."""
     passed: frozenset[str] = frozenset()
     """Headers of the caller that pass through."""
+    messages_version: str = ""
+    """Stands in the body of messages in place of the model, where the model is in the address."""
     model_letters: str = "-._~@:"
     """What stays as it is of a model's name in an address."""
     trimmed: tuple[str, ...] = ()
@@ -84,13 +87,16 @@ def _openai(service: ModelService) -> Vendor:
     )
 
 
+_EVENTS: Final[dict[Dialect, dict[str, str]]] = {"gemini": {"alt": "sse"}}
+
+
 def _gemini(service: ModelService) -> Vendor:
     return Vendor(
         kind=service.name,
         base_url=service.base_url,
         paths={"gemini": "/models/{model}:generateContent"},
         stream_paths={"gemini": "/models/{model}:streamGenerateContent"},
-        stream_query={"alt": "sse"},
+        stream_query=_EVENTS,
         key_header="x-goog-api-key",
         key_prefix="",
     )
@@ -123,7 +129,28 @@ def _bedrock(service: ModelService, region: str = "{region}") -> Vendor:
     )
 
 
-_MAKERS: Final = {
+def _vertex(service: ModelService, project: str = "", region: str = "{region}") -> Vendor:
+    """Return the addresses of a project's region: Google's models, and Anthropic's."""
+    place = f"/v1/projects/{project}/locations/{region}/publishers"
+    google = f"{place}/google/models/{{model}}"
+    anthropic = f"{place}/anthropic/models/{{model}}"
+    host = "" if region == "global" else f"{region}-"
+    return Vendor(
+        kind=service.name,
+        base_url=service.base_url.replace("{region}-", host),
+        paths={"gemini": f"{google}:generateContent", "messages": f"{anthropic}:rawPredict"},
+        stream_paths={
+            "gemini": f"{google}:streamGenerateContent",
+            "messages": f"{anthropic}:streamRawPredict",
+        },
+        stream_query=_EVENTS,
+        passed=frozenset({"anthropic-beta"}),
+        messages_version="vertex-2023-10-16",
+    )
+
+
+_MAKERS: Final[dict[str, Callable[[ModelService], Vendor]]] = {
+    "vertex": _vertex,
     "bedrock": _bedrock,
     "gemini": _gemini,
     "anthropic": _anthropic,
@@ -141,6 +168,8 @@ def vendor_of(configured: Provider) -> Vendor:
         return _azure(service, configured.api_version, has_login=configured.login is not None)
     if service.wire == "bedrock":
         return _bedrock(service, configured.region)
+    if service.wire == "vertex":
+        return _vertex(service, configured.project, configured.region)
     return VENDORS[configured.kind]
 
 

@@ -11,12 +11,12 @@ from contextlib import closing
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.access.caps import Per, caps_of, windows_at
 from pointsman.kernel.canonical import MAX_INT
-from pointsman.kernel.instant import SECOND, Instant
+from pointsman.kernel.instant import DAY, SECOND, Instant
 from pointsman.kernel.number import MicroUsd
 from pointsman.recording.health import LiveHealth
 from pointsman.recording.stops import Stops
@@ -41,7 +41,7 @@ from pointsman.turns.facts import (
     turn_facts,
 )
 from pointsman.turns.learning.fingerprint import Fingerprint, Surroundings, fingerprint_of
-from pointsman.turns.learning.pattern import PatternSettings
+from pointsman.turns.learning.pattern import ExploringSoFar, PatternSettings
 from pointsman.turns.registry.models import (
     EMBEDDED_PROVIDER,
     ModelsFile,
@@ -227,13 +227,28 @@ class Gathering:
         stops = self._stops
         if stops is not None and stops.in_force():
             facts = replace(facts, stops=stops.facts(around.caller().tenant) or UNSET)
-        if around.is_worker or not self._has_patterns():
+        has_patterns = self._has_patterns()
+        if around.is_worker or not (has_patterns or in_force.ready.learns_on_purpose):
             return facts
         settings = in_force.ready.scope(facts.workspace_path).pattern
         if settings.mode == "off":
             return facts
         draw = explore_draw(around.turn_id, settings)
-        return self._add_patterns(replace(facts, explore_draw=draw), settings, around.touched)
+        if draw is not UNSET:
+            facts = replace(
+                facts, explore_draw=draw, exploring=self._exploring(settings, draw, now)
+            )
+        return self._add_patterns(facts, settings, around.touched) if has_patterns else facts
+
+    def _exploring(
+        self, settings: PatternSettings, draw: int, now: Instant
+    ) -> ExploringSoFar | UnsetType:
+        """Count the explored turns so far, for a turn that drew to explore."""
+        if settings.explore is UNSET or draw >= settings.explore:
+            return UNSET
+        if settings.explore_first is UNSET:
+            return UNSET
+        return self._patterns.exploring_so_far(Instant(now - now % DAY)) or UNSET
 
     def _has_patterns(self) -> bool:
         """Tell whether anything was learned yet; asked anew a second after it was asked last."""

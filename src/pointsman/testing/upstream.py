@@ -153,12 +153,18 @@ def _find_refusal(request: Received) -> Reply | None:
     if request.path.endswith("/token") or request.path == "/":
         return None
     is_known = request.path.endswith(("/chat/completions", "/responses", "/messages"))
-    if not (is_known or request.dialect in ("gemini", "converse")):
+    if not (is_known or request.dialect in ("gemini", "converse", "messages")):
         return fails(404, "not_found_error", "no such path")
-    missing = [name for name in _NEEDED[request.dialect] if request.json.get(name) is None]
+    needed = _NEEDED[request.dialect]
+    is_cloud = request.dialect == "messages" and not request.path.endswith("/messages")
+    if is_cloud:
+        # The model stands in the address, and the version in its place.
+        needed = ("anthropic_version", *needed[1:])
+    missing = [name for name in needed if request.json.get(name) is None]
     if missing:
         return fails(400, "invalid_request_error", f"{missing[0]}: Field required")
-    if request.dialect == "messages" and request.header("anthropic-version") is None:
+    is_messages = request.dialect == "messages" and not is_cloud
+    if is_messages and request.header("anthropic-version") is None:
         return fails(400, "invalid_request_error", "anthropic-version: header is required")
     return None
 

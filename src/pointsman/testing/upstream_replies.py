@@ -13,6 +13,7 @@ from pointsman.providers.port import OPERATIONS, Dialect, Operation
 from pointsman.testing.upstream_wire import Json, error_body, events, whole
 
 _GEMINI = (":generateContent", ":streamGenerateContent")
+_RAW_PREDICT = (":rawPredict", ":streamRawPredict")
 _CONVERSE = ("/converse", "/converse-stream")
 USAGE = Usage(input_tokens=12, output_tokens=7)
 
@@ -39,7 +40,7 @@ class Received(Struct, frozen=True):
             return "gemini"
         if self.path.endswith(_CONVERSE):
             return "converse"
-        if self.path.endswith("/messages"):
+        if self.path.endswith(("/messages", *_RAW_PREDICT)):
             return "messages"
         return "responses" if self.path.endswith("/responses") else "chat"
 

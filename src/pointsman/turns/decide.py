@@ -15,7 +15,7 @@ from pointsman.kernel.content import Texts
 from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.turns.chain.banners import banners
-from pointsman.turns.chain.exploring import is_explored
+from pointsman.turns.chain.exploring import is_explored, may_cost, newcomers
 from pointsman.turns.chain.validation import Rejection, is_plain, rejection, unknown_needs
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
@@ -232,15 +232,20 @@ def _pattern(turn: Turn) -> Evaluation:
     if settings.mode == "off":
         return _silent("pattern", "the pattern store is off")
     found = _recommendation(turn.facts, settings)
+    newcomer = _try_newcomer(turn)
     if found is None:
-        return _silent("pattern", "no similar turns recorded")
+        return newcomer or _silent("pattern", "no similar turns recorded")
+    return _with_evidence(found, newcomer or _follow(turn, found))
+
+
+def _follow(turn: Turn, found: Recommendation | Weighed) -> Evaluation:
+    """Follow a recommendation: not at all, to its runner-up, or to the model it speaks for."""
     if found.model is None:
-        return _with_evidence(found, Evaluation("pattern", "not_applicable", None, found.reason))
-    if settings.mode == "observe":
+        return Evaluation("pattern", "not_applicable", None, found.reason)
+    if turn.scope.pattern.mode == "observe":
         reason = f"observing only: would suggest {found.model}, {_evidence(found)}"
-        return _with_evidence(found, Evaluation("pattern", "not_applicable", None, reason))
-    explored = _explore(turn, found)
-    return _with_evidence(found, explored or _judge(turn, "pattern", found.model, _evidence(found)))
+        return Evaluation("pattern", "not_applicable", None, reason)
+    return _explore(turn, found) or _judge(turn, "pattern", found.model, _evidence(found))
 
 
 def _recommendation(facts: TurnFacts, settings: PatternSettings) -> Recommendation | Weighed | None:
@@ -255,11 +260,25 @@ def _recommendation(facts: TurnFacts, settings: PatternSettings) -> Recommendati
     return weigh(evidence, settings)
 
 
+def _try_newcomer(turn: Turn) -> Evaluation | None:
+    """Choose a model that had too few tries, where this turn drew that and one may take it."""
+    if turn.facts.exploring is UNSET:
+        return None
+    for name, count in newcomers(turn.facts, turn.ready, turn.scope):
+        number = f"try {count + 1} of the first {turn.scope.pattern.explore_first}"
+        judged = _judge(turn, "pattern", name, f"exploring: {number}")
+        if judged.verdict == "chose":
+            return replace(judged, is_exploring=True)
+    return None
+
+
 def _explore(turn: Turn, found: Recommendation | Weighed) -> Evaluation | None:
     """Choose the runner-up, where this turn drew that and the runner-up may take it."""
-    if len(found.options) < 2 or not is_explored(turn.facts, turn.scope.pattern):
+    if len(found.options) < 2 or not is_explored(turn.facts, turn.ready, turn.scope):
         return None
     runner_up = found.options[1].model
+    if not may_cost(turn.facts, turn.ready, turn.scope, runner_up):
+        return None
     reason = f"exploring the runner-up of {found.model}"
     judged = _judge(turn, "pattern", runner_up, reason)
     return replace(judged, is_exploring=True) if judged.verdict == "chose" else None

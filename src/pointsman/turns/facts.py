@@ -17,6 +17,7 @@ from pointsman.kernel.number import MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.placement.trace import Placed
 from pointsman.turns.learning.evidence import Evidence
+from pointsman.turns.learning.pattern import ExploringSoFar
 from pointsman.turns.learning.pattern_row import PatternRow, Share, nearest_first
 from pointsman.turns.registry.models import Tier, model_id
 from pointsman.turns.registry.provider_state import Health
@@ -108,6 +109,8 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
     placement: Placed | None = None
     pattern_evidence: Evidence | UnsetType = UNSET
     explore_draw: Share | UnsetType = UNSET
+    exploring: ExploringSoFar | UnsetType = UNSET
+    """The exploring before this turn; only where the turn drew to explore."""
     named_model: str | UnsetType = UNSET
     """The model that the request itself names: it takes the turn, or no model does."""
     max_output_tokens: int | UnsetType = UNSET

@@ -15,7 +15,7 @@ from pointsman.providers.failures import complaint_of
 from pointsman.providers.http.provider import HttpProvider, ProviderEnvironment
 from pointsman.providers.messages import Text, Thinking, Usage
 from pointsman.providers.port import Deadlines, Outgoing, UpstreamError
-from pointsman.providers.vendors import VENDORS
+from pointsman.providers.vendors import VENDORS, vendor_of
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_replies import SendBytes, does, plain, stream_answer
 from pointsman.turns.registry.models import Provider, ProviderKey
@@ -258,3 +258,18 @@ def test_the_words_of_a_service_s_error_are_passed_on(kind, status, body, error_
 
 def test_an_answer_is_no_complaint():
     assert complaint_of(b'{"choices":[{"message":{"content":"x"}}],"usage":{}}') is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "region", "address"),
+    [
+        ("bedrock", "eu-west-1", "https://bedrock-runtime.eu-west-1.amazonaws.com"),
+        ("vertex", "europe-west1", "https://europe-west1-aiplatform.googleapis.com"),
+        ("vertex", "global", "https://aiplatform.googleapis.com"),
+    ],
+)
+def test_a_cloud_is_asked_in_its_region(kind, region, address):
+    configured = Provider(kind=kind, region=region, project="p" if kind == "vertex" else "")
+    vendor = vendor_of(configured)
+    assert vendor.base_url == address
+    assert all(region in path for path in vendor.paths.values()) is (kind == "vertex")

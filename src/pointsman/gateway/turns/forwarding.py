@@ -39,6 +39,7 @@ from pointsman.gateway.turns.stream_carriers import (
     TranslatedStream,
 )
 from pointsman.gateway.turns.turn import LiveTurn
+from pointsman.providers.deployments import DeployedModel
 from pointsman.providers.dialects.chat.stream import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
 from pointsman.providers.dialects.responses.namespaces import (
@@ -126,12 +127,20 @@ class Forwarding:
             found = [(name, headers[name]) for name in _PASSED_ON if name in headers]
             passed = tuple((name.decode(), value.decode("latin-1")) for name, value in found)
         unit = self.live.session_id
-        return Outgoing(self.dialect, self._name, body, look.is_stream, passed, unit=unit)
+        return Outgoing(
+            self.dialect,
+            self._name,
+            body,
+            look.is_stream,
+            passed,
+            unit=unit,
+            input_tokens=self.live.input_tokens,
+        )
 
     def _asking_usage(self, body: bytes) -> bytes:
         """Ask what the stream uses, if the provider is to tell it always."""
         configured = self.live.in_force.models.providers.get(self._provider.name)
-        is_http = isinstance(self._provider, HttpProvider)
+        is_http = isinstance(self._provider, HttpProvider | DeployedModel)
         if configured is None or not is_http or configured.stream_usage != "ask":
             return body
         asking = asking_usage(body, self.live.request.look.stream_options)

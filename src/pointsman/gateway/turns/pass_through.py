@@ -31,6 +31,7 @@ from pointsman.gateway.turns.incoming import (
 from pointsman.gateway.turns.named_request import TELLS_NO_OUTPUT, read_named
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.gateway.turns.turn_flow import new_flow
+from pointsman.providers.deployments import DeployedModel
 from pointsman.providers.dialects.multipart import form_with_model, is_form
 from pointsman.providers.dialects.spans import with_model
 from pointsman.providers.dialects.sse import EventReader
@@ -91,7 +92,8 @@ class PassThroughEndpoint(ModelEndpoint):
 
     def _check_provider(self, model: str, in_force: InForce) -> None:
         provider, _name = self.parts.providers.of(model, in_force.models)
-        if not isinstance(provider, HttpProvider) or self._operation not in provider.operations:
+        over_http = provider if isinstance(provider, HttpProvider | DeployedModel) else None
+        if over_http is None or self._operation not in over_http.operations:
             raise InputError(
                 f"the provider of `{model}` has no `{self._operation}`",
                 hint="providers that are spoken to in OpenAI's formats may have",
@@ -230,6 +232,7 @@ class PassThroughCall:
             request.look.is_stream,
             operation=self._operation,
             unit=live.session_id,
+            input_tokens=live.input_tokens,
             media_type=media_type,
         )
 

@@ -43,6 +43,7 @@ class EmbeddedAnswer:
         self.attempts = 1
         self.credential = ""
         self.key_choice: KeyChoice | None = None
+        self.deployment_choice: KeyChoice | None = None
         self._call = call
         self._idle_s = idle_s
         self._until = until

@@ -39,13 +39,15 @@ class UpstreamConnection(asyncio.Protocol):
 
     __slots__ = (
         "_armed_for", "_due", "_exchange", "_has_served", "_is_paused", "_limits", "_loop",
-        "_name", "_owner", "_reader", "_timer", "_transport",
+        "_name", "_owner", "_reader", "_timer", "_transport", "born",
     )  # fmt: skip
 
     def __init__(
         self, owner: Owner, loop: asyncio.AbstractEventLoop, name: str, limits: AnswerLimits
     ) -> None:
         self._owner = owner
+        self.born = loop.time()
+        """When it was opened."""
         self._loop = loop
         self._name = name
         self._limits = limits

@@ -71,8 +71,8 @@ class Exchange:
     __slots__ = (
         "_callback", "_decoder", "_failure", "_is_paused", "_is_whole", "_limits", "_loop",
         "_pieces", "_refusal", "_size", "_source", "_take", "_total", "_waiter", "attempts",
-        "credential", "deadlines", "ends_at", "has_begun", "headers", "is_stale", "key",
-        "key_choice", "status",
+        "credential", "deadlines", "deployment_choice", "ends_at", "has_begun", "headers",
+        "is_stale", "key", "key_choice", "status",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +88,7 @@ class Exchange:
         self.attempts = 1
         self.key = 0
         self.key_choice: KeyChoice | None = None
+        self.deployment_choice: KeyChoice | None = None
         self.credential = ""
         self.deadlines = deadlines
         self.ends_at = ends_at

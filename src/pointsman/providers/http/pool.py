@@ -20,7 +20,8 @@ from pointsman.errors import InputError
 from pointsman.providers.http.address import Resolve, addresses_of, resolve_host
 from pointsman.providers.http.connection import UpstreamConnection
 from pointsman.providers.http.exchange import AnswerLimits, Exchange, RequestBytes
-from pointsman.providers.port import Deadlines, PoolBusy, UpstreamError
+from pointsman.providers.http.proxy import NO_PROXIES, Proxies, Proxy, open_tunnel, proxy_for
+from pointsman.providers.port import Deadlines, NotConfigured, PoolBusy, UpstreamError
 from pointsman.turns.registry.upstream import UpstreamOrigin
 
 
@@ -33,8 +34,14 @@ class PoolSettings(Struct, frozen=True):
     is_warm: bool = False
     """Whether a connection is opened beside the calls before one is needed."""
     limits: AnswerLimits = AnswerLimits()
+    max_age_s: float = 600.0
+    """How long a connection is used, so that addresses which change are found anew."""
     allow_private: bool = False
     ca_file: Path | None = None
+    """Authorities that are trusted beside the system's."""
+    certificate: Path | None = None
+    """Our own certificate with its key, for a provider that asks for one."""
+    proxies: Proxies = NO_PROXIES
 
 
 class ConnectionPool:
@@ -50,7 +57,9 @@ class ConnectionPool:
         self._origin = origin
         self._settings = settings
         self._resolve = resolve
-        self._tls = _tls_context(settings.ca_file) if origin.is_tls else None
+        self._tls: ssl.SSLContext | None = None
+        if origin.is_tls and settings.certificate is None:
+            self._tls = _tls_context(settings.ca_file)
         self._idle: list[UpstreamConnection] = []
         self._open: set[UpstreamConnection] = set()
         self._taken = 0  # connections there are or will be
@@ -136,6 +145,9 @@ class ConnectionPool:
 
     def release(self, connection: UpstreamConnection) -> None:
         """Pass a connection to the next waiter, or keep it."""
+        if connection.born + self._settings.max_age_s < asyncio.get_running_loop().time():
+            connection.abort()
+            return
         waiter = self._next_waiter() if self._queue else None
         if waiter is not None:
             waiter.set_result(connection)
@@ -237,6 +249,10 @@ class ConnectionPool:
         self, loop: asyncio.AbstractEventLoop, latest: float
     ) -> UpstreamConnection:
         settings = self._settings
+        if self._origin.is_tls and self._tls is None:
+            self._tls = _own_context(settings)
+        if (proxy := proxy_for(self._origin, settings.proxies)) is not None:
+            return await self._connect_through(loop, proxy)
         addresses = await addresses_of(
             self._origin, self._resolve, allow_private=settings.allow_private
         )
@@ -250,6 +266,34 @@ class ConnectionPool:
                 continue
         return await self._connect_to(loop, addresses[-1])
 
+    async def _connect_through(
+        self, loop: asyncio.AbstractEventLoop, proxy: Proxy
+    ) -> UpstreamConnection:
+        """Connect through a tunnel; who is at its other end is checked by TLS alone."""
+        host = self._origin.host
+        try:
+            transport = await open_tunnel(loop, proxy, self._origin)
+        except OSError as error:
+            why = error.strerror or "broken off"
+            message = f"no connection to the proxy `{proxy.host}`: {why}".lower()
+            raise UpstreamError(message, error_class="network", is_unreached=True) from None
+        connection = UpstreamConnection(self, loop, host, self._settings.limits)
+        if self._tls is None:
+            transport.set_protocol(connection)
+            connection.connection_made(transport)
+            return self._keep(connection)
+        try:
+            behind = await loop.start_tls(
+                transport, connection, self._tls, server_hostname=host.rstrip(".")
+            )
+        except BaseException:
+            transport.abort()
+            raise
+        if behind is None:
+            raise ConnectionResetError
+        connection.connection_made(behind)
+        return self._keep(connection)
+
     async def _connect_to(
         self, loop: asyncio.AbstractEventLoop, address: str
     ) -> UpstreamConnection:
@@ -262,6 +306,10 @@ class ConnectionPool:
             ssl=self._tls,
             server_hostname=origin.host.rstrip(".") if self._tls else None,
         )
+        return self._keep(connection)
+
+    def _keep(self, connection: UpstreamConnection) -> UpstreamConnection:
+        """Count a connection that was opened, or raise where it is of no use any more."""
         if connection.is_lost:
             raise ConnectionResetError
         if self._is_closed:
@@ -289,8 +337,25 @@ def _system_context(_paths: ssl.DefaultVerifyPaths) -> ssl.SSLContext:
 
 def _new_context(ca_file: Path | None) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=ca_file)
+        context = ssl.create_default_context()
+        if ca_file is not None:
+            context.load_verify_locations(ca_file)
     except (OSError, ssl.SSLError):
         raise InputError(f"`{ca_file}` holds no certificates that can be read") from None
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def _own_context(settings: PoolSettings) -> ssl.SSLContext:
+    """Return the context of a provider that is shown a certificate of ours."""
+    context = _new_context(settings.ca_file)
+    try:
+        context.load_cert_chain(settings.certificate or "", password=_no_password)
+    except (OSError, ssl.SSLError, ValueError):
+        message = f"`{settings.certificate}` holds no certificate with its key that can be read"
+        raise NotConfigured(message) from None
+    return context
+
+
+def _no_password() -> str:
+    raise ValueError("a key with a password is not used")

@@ -14,14 +14,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.errors import InputError
+from pointsman.providers.choice_ring import KeyRing
 from pointsman.providers.credentials import NO_SECRET, Secret
 from pointsman.providers.dialects.chat.fields import with_field_names
+from pointsman.providers.dialects.messages.request_out import for_model_in_address
 from pointsman.providers.failures import failure_of
 from pointsman.providers.http.address import Resolve, resolve_host
 from pointsman.providers.http.event_stream import EVENT_STREAM
 from pointsman.providers.http.exchange import Exchange, RequestBytes
 from pointsman.providers.http.heads import HeadTemplate, target_of
-from pointsman.providers.http.key_ring import KeyRing
 from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.key_choice import with_used_key
 from pointsman.providers.login import OpenLogin
@@ -234,7 +235,8 @@ class HttpProvider:
         """Go on after the first try, with this key, failed, as the flow of tries says."""
         loop, outside = asyncio.get_running_loop(), self._outside
         order = self._keys.order(outgoing.unit, key)
-        flow = retry_flow(len(order), 0, outside.jitter, outside.retries)
+        retries = 0 if outgoing.has_others else outside.retries
+        flow = retry_flow(len(order), 0, outside.jitter, retries)
         next(flow)
         attempts = error.attempts = 1
         effect = _after(flow, error)
@@ -285,6 +287,9 @@ class HttpProvider:
             vendor = self._vendor
             body = with_field_names(outgoing.body, vendor.renames, vendor.leaves_out)
             outgoing = replace(outgoing, body=body)
+        if self._vendor.messages_version and outgoing.dialect == "messages":
+            body = for_model_in_address(outgoing.body, self._vendor.messages_version)
+            outgoing = replace(outgoing, body=body)
         is_signed = self._login is not None and self._login.signs
         message = head.message(outgoing, NO_SECRET if is_signed else secret)
         message.key = key
@@ -298,7 +303,7 @@ class HttpProvider:
             raise self._unspoken(outgoing)
         query: Mapping[str, str] = {}
         if outgoing.is_stream:
-            at, query = vendor.stream_paths.get(dialect, at), vendor.stream_query
+            at, query = vendor.stream_paths.get(dialect, at), vendor.stream_query.get(dialect, {})
         # The name is the configuration's; the models of a home are few.
         at = at.replace(_MODEL, quote(outgoing.model, safe=vendor.model_letters))
         if at not in self._heads:

@@ -6,15 +6,20 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from msgspec.structs import replace
 
 from pointsman.errors import InputError
+from pointsman.providers.deployments import DeployedModel, ModelPlace
+from pointsman.providers.dialects.generation import is_claude
 from pointsman.providers.embedded.provider import EmbeddedProvider, EmbeddedSettings
 from pointsman.providers.http.pool import PoolSettings
 from pointsman.providers.http.provider import HttpProvider, ProviderEnvironment
 from pointsman.providers.login import OpenLogin
 from pointsman.providers.logins.aws import AwsLogin
+from pointsman.providers.logins.google import google_login
 from pointsman.providers.logins.tokens import entra_login
 from pointsman.providers.port import (
     Deadlines,
@@ -25,15 +30,30 @@ from pointsman.providers.port import (
     UpstreamAnswer,
 )
 from pointsman.providers.vendors import vendor_of
-from pointsman.turns.registry.models import EMBEDDED_PROVIDER, ModelsFile, model_id, provider_of
+from pointsman.storage.policies.secrets import is_forbidden
+from pointsman.turns.registry.models import (
+    EMBEDDED_PROVIDER,
+    ModelsFile,
+    model_id,
+    places_of,
+    provider_of,
+)
 from pointsman.turns.registry.models import Provider as Configured
+
+_CLAUDE: Final = "/claude"
+"""Behind the name of a provider that speaks to Claude in another format than to the others."""
 
 
 class Providers:
     """Who answers for which model."""
 
-    def __init__(self, providers: Mapping[str, ModelProvider]) -> None:
+    def __init__(
+        self,
+        providers: Mapping[str, ModelProvider],
+        deployed: Mapping[str, ModelProvider] = MappingProxyType({}),
+    ) -> None:
         self._providers = dict(providers)
+        self._deployed = deployed
         self.found: dict[str, tuple[ModelProvider, str]] = {}
         """Models looked up before; all of the registry, so they are few."""
 
@@ -52,8 +72,14 @@ class Providers:
         found = self.found.get(model)
         if found is None:
             name, _colon, upstream_name = model_id(model).partition(":")
-            found = self.found[model] = (self.by_name(name), upstream_name)
+            provider = self._deployed.get(model_id(model)) or self.at(name, upstream_name)
+            found = self.found[model] = (provider, upstream_name)
         return found
+
+    def at(self, name: str, model: str) -> ModelProvider:
+        """Return the provider of this name for a model by its name there."""
+        own = name + _CLAUDE
+        return self.by_name(own if is_claude(model) and own in self._providers else name)
 
     def warm(self, deadlines: Deadlines) -> None:
         """Begin to open a connection to each provider, if the settings say so."""
@@ -91,22 +117,54 @@ def open_providers(  # noqa: PLR0913 - the settings of all providers
             continue
         try:
             is_private = pool.allow_private or configured.allow_private or name in allow_private
-            own_pool = replace(pool, allow_private=is_private)
-            opened[name] = HttpProvider(
-                name,
-                vendor_of(configured),
-                configured,
-                home,
-                dialects=(dialects or {}).get(name, ()) or configured.speaks,
-                pool=own_pool,
-                surroundings=surroundings,
-                login=_open_login(name, configured, home, pool, surroundings),
+            own_pool = replace(
+                pool, allow_private=is_private, certificate=_certificate(configured, home)
             )
+            spoken = {name: (dialects or {}).get(name, ()) or configured.speaks}
+            if configured.kind == "vertex":
+                spoken = {name: ("gemini",), name + _CLAUDE: ("messages",)}
+            for place, each in spoken.items():
+                opened[place] = HttpProvider(
+                    name,
+                    vendor_of(configured),
+                    configured,
+                    home,
+                    dialects=each,
+                    pool=own_pool,
+                    surroundings=surroundings,
+                    login=_open_login(name, configured, home, pool, surroundings),
+                )
         except InputError as error:
             raise InputError(
                 error.message, where=f"models.yaml: providers.{name}", hint=error.hint
             ) from None
-    return Providers(opened)
+    return Providers(opened, _models_of_places(models, Providers(opened), surroundings))
+
+
+def _certificate(configured: Configured, home: Path) -> Path | None:
+    ref = configured.client_certificate
+    if ref is None:
+        return None
+    if is_forbidden(ref, home):
+        raise InputError(f"no provider may be given the file `{ref.file}`")
+    return home / Path(ref.file).expanduser()
+
+
+def _models_of_places(
+    models: ModelsFile, providers: Providers, outside: ProviderEnvironment
+) -> dict[str, ModelProvider]:
+    """Return the models that several places serve."""
+    deployed: dict[str, ModelProvider] = {}
+    for name, model in models.models.items():
+        places = [
+            ModelPlace(found, each.name, each.weight, each.rpm, each.tpm)
+            for each in places_of(name, model)
+            if isinstance(found := providers.at(each.provider, each.name), HttpProvider)
+        ]
+        if places:
+            own = provider_of(model_id(name))
+            deployed[model_id(name)] = DeployedModel(own, places, outside.monotonic_s)
+    return deployed
 
 
 def _open_login(
@@ -115,6 +173,8 @@ def _open_login(
     login = configured.login
     if login is None:
         return None
+    if configured.kind == "vertex":
+        return google_login(name, login, home, pool, outside)
     if configured.kind == "bedrock":
         return AwsLogin(name, login, configured.region, home, pool, outside)
     return entra_login(name, login, home, pool, outside)

@@ -50,6 +50,14 @@ def missing_secrets(provider: Provider, home: Path) -> list[str]:
     return missing if len(missing) == len(listed) else []
 
 
+def unusable_providers(models: ModelsFile, home: Path) -> list[str]:
+    """Say of each provider whose secrets this process cannot find which ones these are."""
+    found = ((name, missing_secrets(each, home)) for name, each in models.providers.items())
+    return [
+        f"`{name}` cannot be called without {', '.join(needs)}" for name, needs in found if needs
+    ]
+
+
 def _is_found(key: SecretRef, home: Path) -> bool:
     if is_forbidden(key, home):
         return False
@@ -124,4 +132,5 @@ def _references(models: ModelsFile) -> Iterator[SecretRef]:
 def _keys_of(provider: Provider) -> tuple[SecretRef, ...]:
     keys = provider.api_key or ()
     own = () if provider.login is None else (key for _, key in provider.login.secrets())
-    return (*(keys if isinstance(keys, tuple) else (keys,)), *own)
+    shown = () if provider.client_certificate is None else (provider.client_certificate,)
+    return (*(keys if isinstance(keys, tuple) else (keys,)), *own, *shown)

@@ -116,14 +116,19 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How many connections there may be to each provider, and how long one is kept unused.
 
     With `warm`, a gateway opens a connection to each provider when it starts, and another one
-    whenever the last that rests is taken: no turn waits for a name, a connection or TLS. Read when
-    a process starts.
+    whenever the last that rests is taken: no turn waits for a name, a connection or TLS. No
+    connection is used longer than `max_age_s`, so that addresses which change are found. `ca_file`
+    holds authorities beside the system's; `proxy` is whether HTTPS_PROXY, HTTP_PROXY and NO_PROXY
+    count. Read when a process starts.
     """
 
     max_connections: Annotated[int, Meta(ge=1, le=65_536)] = 4096
     max_idle: Annotated[int, Meta(ge=0, le=65_536)] = 256
     idle_s: Seconds = 30
+    max_age_s: Seconds = 600
     warm: bool = False
+    ca_file: str = ""
+    proxy: Literal["environment", "none"] = "environment"
 
 
 class Telemetry(Struct, frozen=True, forbid_unknown_fields=True):

@@ -170,5 +170,9 @@ INSERT INTO calibrations (id, body) VALUES (?, ?);
 -- newest_calibration: the one that holds, of those whose id begins as their maker's do
 SELECT id, body FROM calibrations WHERE id LIKE ? ORDER BY number DESC LIMIT 1;
 
+-- explored_since: how many turns of each model were explored since an instant
+SELECT turns.model, count(*) FROM origins JOIN turns ON turns.id = origins.turn
+WHERE origins.origin = 'explored' AND turns.at_us >= ? GROUP BY turns.model ORDER BY turns.model;
+
 -- count_origins: how many turns were not served as the policy says
 SELECT origin, count(*) FROM origins GROUP BY origin ORDER BY origin;

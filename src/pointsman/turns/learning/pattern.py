@@ -33,6 +33,10 @@ from pointsman.turns.registry.models import model_id
 
 DEFAULT_COST_WEIGHT = Decimal("0.05")
 
+FIRST_TRIES: Final = 20
+"""So often each model of a policy is tried before exploring becomes rarer: as many rows as a
+threshold needs at least."""
+
 
 BEST: Final = "best"
 """In place of a model's name: the one with the most success, of equals the cheapest."""
@@ -48,6 +52,14 @@ class GivenTarget(Struct, frozen=True, forbid_unknown_fields=True):
     most: Fraction | None = None
 
 
+class GivenExplore(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much of the work may go into getting to know models, as it is written."""
+
+    share: Fraction = Decimal("0.05")
+    first: AtLeastOne = FIRST_TRIES
+    most_usd_per_day: Usd | None = None
+
+
 class GivenPattern(Struct, frozen=True, forbid_unknown_fields=True):
     """How the pattern store speaks, as it is written."""
 
@@ -58,13 +70,17 @@ class GivenPattern(Struct, frozen=True, forbid_unknown_fields=True):
     min_confidence: Fraction = Decimal("0.05")
     min_sample_size: AtLeastOne = 5
     target: GivenTarget | None = None
-    explore: Fraction = Decimal(0)
+    explore: Fraction | GivenExplore = Decimal(0)
     shadow: Fraction = Decimal(0)
 
 
 def pattern_settings(given: GivenPattern) -> PatternSettings:
     """Make a section exact. A `cost_weight` that is written overrides the target."""
     is_evidence = given.method == "evidence"
+    explore = given.explore
+    if not isinstance(explore, GivenExplore):
+        explore = GivenExplore(share=explore)
+    most = explore.most_usd_per_day
     weight = DEFAULT_COST_WEIGHT if given.cost_weight is None else given.cost_weight
     return PatternSettings(
         mode=given.mode,
@@ -74,8 +90,10 @@ def pattern_settings(given: GivenPattern) -> PatternSettings:
         min_sample_size=given.min_sample_size,
         method="evidence" if is_evidence else UNSET,
         target=UNSET if given.target is None or given.cost_weight is not None else _target(given),
-        explore=billionths(f"{given.explore:f}") if given.explore else UNSET,
+        explore=billionths(f"{explore.share:f}") if explore.share else UNSET,
         shadow=billionths(f"{given.shadow:f}") if given.shadow else UNSET,
+        explore_first=explore.first if explore.share else UNSET,
+        explore_most_microusd=UNSET if most is None else microusd(f"{most:f}"),
     )
 
 
@@ -143,6 +161,15 @@ class PatternSettings(Struct, frozen=True, forbid_unknown_fields=True):
     target: Target | UnsetType = UNSET
     explore: Share | UnsetType = UNSET
     shadow: Share | UnsetType = UNSET
+    explore_first: Count | UnsetType = UNSET
+    explore_most_microusd: Price | UnsetType = UNSET
+
+
+class ExploringSoFar(Struct, frozen=True, forbid_unknown_fields=True):
+    """How often each model was tried, and about how much exploring cost since midnight, UTC."""
+
+    tried: dict[str, Count]
+    spent_microusd: Price
 
 
 class ScoredModel(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

@@ -14,11 +14,13 @@ from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import MicroUsd
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope
 from pointsman.turns.learning.pattern import PatternSettings
+from pointsman.turns.policy import RoutingRule
 from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import TRUE
 from pointsman.turns.proofs.turn_variables import TurnVariables
 from pointsman.turns.registry.models import TIERS, Model, call_estimate
 from pointsman.turns.rules.condition import Condition
+from pointsman.turns.rules.split import share_starts
 from pointsman.turns.trace import Slot
 
 UNKNOWN: Final = "unknown:model"
@@ -198,12 +200,26 @@ class ChainFormula:
             name = each.rule.name
             hit = self._both((rest, self._turn.holds(each.rule.when, has_team=self._has_team)))
             self.rules[name] = self._either((self.rules.get(name, -TRUE), hit))
-            left = self._win("rule", name, each.rule.use, hit)
+            left = self._win_rule(each.rule, hit)
             rest = self._either((self._both((rest, -hit)), left))
         rest = self._pattern(scope.pattern, rest)
         rest = self._delegate(scope.tiers, rest)
         rest = self._defaults("workspace_default", scope.defaults, rest)
         self._no_model.append(self._global_default(rest))
+
+    def _win_rule(self, rule: RoutingRule, where: int) -> int:
+        """Let a rule's model take the turns, or each model of its split those that draw it."""
+        if rule.split is UNSET:
+            return self._win("rule", rule.name, rule.use, where)
+        left = []
+        for model, first, last in share_starts(rule.split):
+            by = rule.split.by
+            is_drawn = self._both((
+                self._turn.drawn_above(rule.name, by, first - 1),
+                -self._turn.drawn_above(rule.name, by, last),
+            ))  # fmt: skip
+            left.append(self._win("rule", rule.name, model, self._both((where, is_drawn))))
+        return self._either(left)
 
     def _pattern(self, settings: PatternSettings, where: int) -> int:
         if settings.mode != "apply":

@@ -126,6 +126,7 @@ def given_facts(facts: TurnFacts, alias: str | None) -> GivenFacts:
         excluded_models=facts.excluded_models,
         caller=None if facts.caller is UNSET else facts.caller,
         tool_names=None if facts.tool_names is UNSET else facts.tool_names,
+        split_units=None if facts.split_units is UNSET else facts.split_units,
         named_model=None if named is UNSET else named,
         max_output_tokens=None if facts.max_output_tokens is UNSET else facts.max_output_tokens,
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from pointsman.errors import PolicyTooComplex
 from pointsman.kernel.number import MicroUsd
-from pointsman.turns.facts import ANY_MODEL, BudgetLeft, CallerFacts, TurnFacts
+from pointsman.kernel.wb1 import Salted
+from pointsman.turns.facts import ANY_MODEL, BudgetLeft, CallerFacts, SplitUnits, TurnFacts
 from pointsman.turns.proofs.solver import Model
 from pointsman.turns.proofs.turn_variables import (
     BOUNDS,
@@ -20,6 +23,10 @@ from pointsman.turns.proofs.turn_variables import (
     number_of,
     words_of,
 )
+from pointsman.turns.rules.split import DRAWS, draw_number, salt_of
+
+MOST_NAMES: Final = 100_000
+"""Names that are tried for a unit: ten splits by it, each with a share of a third, need as many."""
 
 
 class FoundTurn:
@@ -64,7 +71,7 @@ class FoundTurn:
                 chosen = next((each for each, lit in values.items() if self._model[lit] > 0), None)
                 is_unset = choice == "named_model" and chosen is None
                 changed[choice] = UNSET if is_unset else chosen
-        return replace(self._with_outages(), **changed)
+        return replace(self._with_outages(), **changed, **self._drawn_units())
 
     def alias(self) -> str | None:
         """Return the alias that the message begins with."""
@@ -103,6 +110,33 @@ class FoundTurn:
         known = self._turn.base.caller
         return replace(CallerFacts() if known is UNSET else known, **chosen)
 
+    def _drawn_units(self) -> dict[str, SplitUnits]:
+        """Return names by which the turn draws the models that were found."""
+        if not self._turn.draws:
+            return {}
+        base = self._turn.base.split_units
+        known = SplitUnits() if base is UNSET else base
+        found: dict[str, str] = {}
+        for by in dict.fromkeys(by for _, by in self._turn.draws):
+            shares = [
+                (salt_of(rule), *self._share(limits))
+                for (rule, each), limits in self._turn.draws.items()
+                if each == by
+            ]
+            names = (getattr(known, by), *(f"{by}-{n}" for n in range(MOST_NAMES)))
+            fitting = (name for name in names if _draws(name, shares))
+            name = next(fitting, None)
+            if name is None:
+                raise PolicyTooComplex(f"no {by} was found that draws these models in all splits")
+            found[by] = name
+        return {"split_units": replace(known, **found)}
+
+    def _share(self, limits: Mapping[int, int]) -> tuple[int, int]:
+        """Return the first and the last number that the literals of a draw leave."""
+        above = (limit + 1 for limit, literal in limits.items() if self._model[literal] > 0)
+        below = (limit for limit, literal in limits.items() if self._model[literal] < 0)
+        return max(above, default=0), min(below, default=DRAWS - 1)
+
     def _word_list(self, name: str) -> tuple[str, ...]:
         known = {word: lit for (kind, word), lit in self._turn.words.items() if kind == name}
         kept = [each for each in words_of(self._turn.base, name) if each not in known]
@@ -130,6 +164,10 @@ class FoundTurn:
             return base
         there = {**base.availability, **dict.fromkeys(sorted(out), "unavailable")}
         return replace(base, availability=there)
+
+
+def _draws(name: str, shares: Sequence[tuple[Salted, int, int]]) -> bool:
+    return all(first <= draw_number(salted, name) <= last for salted, first, last in shares)
 
 
 def with_budget(facts: TurnFacts, left: MicroUsd | None) -> TurnFacts:

@@ -19,6 +19,7 @@ from pointsman.turns.proofs.solver import TRUE, Literals, Model, Solver
 from pointsman.turns.proofs.texts import TextSearch
 from pointsman.turns.registry.models import TIERS, provider_of
 from pointsman.turns.rules.condition import Condition
+from pointsman.turns.rules.split import DRAWS, SplitBy, draw_number, salt_of
 from pointsman.turns.rules.text_patterns import literal_pattern
 
 PLAIN: Final = TurnFacts("hello", estimated_input_tokens={ANY_MODEL: 100})
@@ -65,6 +66,7 @@ class TurnVariables:
         self.outages: dict[str, int] = {}
         self.choices: dict[ChoiceName, dict[str, int]] = {}
         self.callers: dict[CallerName, dict[str, int]] = {}
+        self.draws: dict[tuple[str, SplitBy], dict[int, int]] = {}
         self._conditions: dict[tuple[Condition, bool], int] = {}
 
     def flag(self, name: FlagName) -> int:
@@ -78,9 +80,21 @@ class TurnVariables:
         least, most = BOUNDS[name]
         if not least <= limit < most:
             return TRUE if limit < least else -TRUE
-        known = self.numbers[name]
+        return self._above(self.numbers[name], limit, number_of(self.base, name))
+
+    def drawn_above(self, rule: str, by: SplitBy, limit: int) -> int:
+        """Return a literal that holds where the unit of a turn draws more than this for a rule."""
+        if not 0 <= limit < DRAWS - 1:
+            return TRUE if limit < 0 else -TRUE
+        units = self.base.split_units
+        unit = "" if units is UNSET else getattr(units, by)
+        known = self.draws.setdefault((rule, by), {})
+        return self._above(known, limit, draw_number(salt_of(rule), unit))
+
+    def _above(self, known: dict[int, int], limit: int, own: int) -> int:
+        """Return the literal of a limit, in order with those of the same number."""
         if limit not in known:
-            known[limit] = self.solver.choice(prefers=number_of(self.base, name) > limit)
+            known[limit] = self.solver.choice(prefers=own > limit)
             below = max((each for each in known if each < limit), default=None)
             above = min((each for each in known if each > limit), default=None)
             if below is not None:

@@ -36,7 +36,8 @@ class ProviderLogin(Struct, frozen=True, forbid_unknown_fields=True):
 
     Azure takes the credentials of an Entra client: `tenant`, `client` and `secret`. Bedrock takes
     the keys of an account, `access_key` and `secret_key`, or those of a `profile`, and a `role`
-    that these assume. `token_url` and `scope` stand in place of the vendor's own.
+    that these assume. Vertex takes the file of a `service_account`. `token_url` and `scope` stand
+    in place of the vendor's own.
     """
 
     tenant: Annotated[str, Meta(pattern="^[A-Za-z0-9.-]{0,100}$")] = ""
@@ -45,6 +46,7 @@ class ProviderLogin(Struct, frozen=True, forbid_unknown_fields=True):
     access_key: SecretRef | None = None
     secret_key: SecretRef | None = None
     session_token: SecretRef | None = None
+    service_account: SecretRef | None = None
     profile: str = ""
     profile_file: str = "~/.aws/credentials"
     role: str = ""
@@ -66,9 +68,11 @@ _KEYS: Final = ("access_key", "secret_key")
 _NEEDED: Final[dict[Kind, tuple[str, ...]]] = {
     "azure": ("tenant", "client", "secret"),
     "bedrock": _KEYS,
+    "vertex": ("service_account",),
 }
 _ALLOWED: Final[dict[Kind, tuple[str, ...]]] = {
     "azure": ("token_url", "scope"),
+    "vertex": ("token_url", "scope"),
     "bedrock": ("session_token", "profile", "profile_file", "role", "external_id", "token_url"),
 }
 

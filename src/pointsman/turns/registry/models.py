@@ -20,9 +20,13 @@ from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.turns.registry.catalogue import NOTHING_KNOWN, Capabilities, merge_capabilities
-from pointsman.turns.registry.login import ProviderKey, ProviderLogin
+from pointsman.turns.registry.login import ProviderKey, ProviderLogin, SecretRef
 from pointsman.turns.registry.prices import Price, highest_cost, output_bound
-from pointsman.turns.registry.provider_problems import has_own_address, provider_problems
+from pointsman.turns.registry.provider_problems import (
+    has_own_address,
+    provider_problems,
+    spoken_to,
+)
 from pointsman.turns.registry.services import Kind, WireFormat
 
 EMBEDDED_MODEL = "embedded:smollm2-135m"
@@ -46,7 +50,9 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     `path` is the GGUF file of an embedded one. `speaks` names wire formats beyond those of its
     kind; `allow_private` lets its host name lead into a private network. It is asked what a
     streamed chat answer used, also where its caller does not ask, unless `stream_usage: as_asked`.
-    `api_version` is Azure's, `region` Bedrock's. `login` stands in place of `api_key`.
+    `api_version` is Azure's, `region` Bedrock's and Vertex', which
+    has a `project` too. `login` stands in place of `api_key`.
+    `client_certificate` is a file with our own certificate and its key.
     """
 
     kind: Kind
@@ -57,7 +63,9 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     stream_usage: Literal["as_asked", "ask"] = "ask"
     api_key: ProviderKey | tuple[ProviderKey, ...] | None = None
     login: ProviderLogin | None = None
+    client_certificate: SecretRef | None = None
     region: Annotated[str, Meta(pattern="^[a-z0-9-]{0,40}$")] = ""
+    project: Annotated[str, Meta(pattern="^[a-z0-9:.-]{0,100}$")] = ""
     api_version: Annotated[str, Meta(pattern="^[A-Za-z0-9.-]{0,40}$")] = ""
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
@@ -75,6 +83,19 @@ class GivenPrice(Struct, frozen=True, forbid_unknown_fields=True):
     cache_write: Usd | None = None
 
 
+class GivenDeployment(Struct, frozen=True, forbid_unknown_fields=True):
+    """One place that serves a model: a provider, and the name it has there.
+
+    Empty is the model's own. `rpm` and `tpm` are requests and tokens of input a minute.
+    """
+
+    provider: str = ""
+    name: str = ""
+    weight: Annotated[int, Meta(ge=1, le=1000)] = 1
+    rpm: AtLeastOne | None = None
+    tpm: AtLeastOne | None = None
+
+
 class GivenModel(Struct, frozen=True, forbid_unknown_fields=True):
     """One model as `models.yaml` describes it."""
 
@@ -82,6 +103,7 @@ class GivenModel(Struct, frozen=True, forbid_unknown_fields=True):
     tier: Tier | None = None
     can_delegate: bool = False
     aliases: tuple[str, ...] = ()
+    deployments: tuple[GivenDeployment, ...] = ()
     capabilities: Capabilities = Capabilities()
     price: GivenPrice | None = None
 
@@ -255,6 +277,7 @@ def _problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     yield from _model_problems(models, document)
     yield from _alias_problems(models, document)
     yield from _accept_problems(models, document)
+    yield from _deployment_problems(models, document)
     yield from provider_problems(models.providers, document)
 
 
@@ -275,6 +298,37 @@ def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]
             hint = meant(provider, providers)
             yield document.problem(path, Code.UNKNOWN_VALUE, message, hint, key=True)
         seen.setdefault(model_id(name), name)
+
+
+def places_of(name: str, model: GivenModel) -> tuple[GivenDeployment, ...]:
+    """Return a model's deployments with nothing left out."""
+    provider, _, own = model_id(name).partition(":")
+    return tuple(
+        replace(each, provider=each.provider or provider, name=each.name or own)
+        for each in model.deployments
+    )
+
+
+def _deployment_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+    for name, model in models.models.items():
+        seen: set[tuple[str, str]] = set()
+        spoken: list[frozenset[WireFormat]] = []
+        for index, each in enumerate(places_of(name, model)):
+            path: Path = ("models", name, "deployments", index)
+            provider = models.providers.get(each.provider)
+            if provider is None or provider.kind == "embedded":
+                message = f"`{each.provider}` is no provider that is called over HTTP"
+                hint = meant(each.provider, models.providers)
+                yield document.problem(path, Code.UNKNOWN_VALUE, message, hint)
+                continue
+            if (each.provider, each.name) in seen:
+                message = f"the deployment `{each.provider}:{each.name}` stands twice"
+                yield document.problem(path, Code.DUPLICATE_KEY, message)
+            seen.add((each.provider, each.name))
+            spoken.append(spoken_to(provider, each.name))
+        if spoken and not frozenset.intersection(*spoken):
+            message = "the deployments of a model must have a wire format in common"
+            yield document.problem(("models", name, "deployments"), Code.INVALID_VALUE, message)
 
 
 def _alias_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:

@@ -9,7 +9,7 @@ from pointsman.errors import InputError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
 from pointsman.turns.registry.login import SecretRef, login_problem
-from pointsman.turns.registry.services import SERVICE_BY_NAME, SPOKEN
+from pointsman.turns.registry.services import SERVICE_BY_NAME, SPOKEN, WireFormat
 from pointsman.turns.registry.upstream import read_base_url, read_headers
 
 if TYPE_CHECKING:
@@ -24,6 +24,15 @@ def provider_problems(providers: Providers, document: Document) -> Iterable[Prob
     yield from _path_problems(providers, document)
     yield from _usage_problems(providers, document)
     yield from _upstream_problems(providers, document)
+
+
+def spoken_to(provider: Provider, model: str) -> frozenset[WireFormat]:
+    """Return the wire formats in which a provider is surely spoken to about a model."""
+    if provider.kind == "vertex":
+        return frozenset({"messages" if "claude" in model else "gemini"})
+    known: tuple[WireFormat, ...] = provider.speaks or SPOKEN[provider.kind]
+    usual = frozenset(each for each in known if each != "responses")
+    return frozenset(known) if provider.speaks else usual
 
 
 def has_own_address(provider: Provider) -> bool:
@@ -76,6 +85,9 @@ def _place_problems(provider: Provider, at: Path, document: Document) -> Iterabl
         yield document.problem(at, Code.MISSING_KEY, f"{message} `region`")
     elif not (provider.base_url or address):
         yield document.problem(at, Code.MISSING_KEY, f"{message} `base_url`")
+    if (provider.kind == "vertex") != bool(provider.project):
+        message = "a provider of kind `vertex`, and no other, has a `project`"
+        yield document.problem((*at, "project"), Code.INVALID_VALUE, message)
     if provider.region and not has_region:
         message = f"a provider of kind `{provider.kind}` has no `region`"
         yield document.problem((*at, "region"), Code.INVALID_VALUE, message)
@@ -105,6 +117,11 @@ def _secret_problems(providers: Providers, document: Document) -> Iterable[Probl
             keys.append((at, given))
         if provider.login is not None:
             keys += [((*at[:2], "login", at_), key) for at_, key in provider.login.secrets()]
+        certificate = provider.client_certificate
+        if certificate is not None and (certificate.env or not certificate.file):
+            message = "a certificate is named by `file`"
+            shown: Path = ("providers", name, "client_certificate")
+            yield document.problem(shown, Code.INVALID_VALUE, message)
         for path, key in keys:
             if bool(key.env) == bool(key.file):
                 message = "a secret is named by either `env` or `file`"

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 Kind = Literal[
     "openai", "anthropic", "ollama", "embedded", "gemini", "mistral", "groq", "deepseek", "xai",
     "together", "fireworks", "cerebras", "openrouter", "perplexity", "vllm", "sglang", "llamacpp",
-    "lmstudio", "azure", "bedrock",
+    "lmstudio", "azure", "bedrock", "vertex",
 ]  # fmt: skip
 """What `kind:` of a provider may be: a service of the table below, or `embedded`."""
 
-Wire = Literal["openai", "anthropic", "gemini", "azure", "bedrock"]
+Wire = Literal["openai", "anthropic", "gemini", "azure", "bedrock", "vertex"]
 WireFormat = Literal["chat", "responses", "messages", "gemini", "converse"]
 
 
@@ -122,6 +122,15 @@ SERVICES: Final = (
         speaks=("converse",),
         note="its own `Converse`; a key of Bedrock's own, or "
         "[keys, a profile, a role](../guide/clouds.md#amazon-bedrock) of an account; no embeddings",
+    ),
+    ModelService(
+        "vertex",
+        "Google Vertex AI",
+        "https://{region}-aiplatform.googleapis.com",
+        wire="vertex",
+        speaks=("gemini", "messages"),
+        note="Gemini by `generateContent`, Claude by `rawPredict`; a "
+        "[service account](../guide/clouds.md#google-vertex-ai) in place of a key",
     ),
     ModelService(
         "mistral",

@@ -7,7 +7,7 @@ two rules fall independently of each other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -45,6 +45,30 @@ class RuleSplit(Struct, frozen=True, forbid_unknown_fields=True):
         return f"{shares} by {self.by}"
 
 
+DRAWS: Final = 1 << 64
+"""How many numbers a unit may draw; the slots share them."""
+
+
+def share_starts(split: RuleSplit) -> list[tuple[str, int, int]]:
+    """Return each model that has a weight with the first and the last number of its share."""
+    bounds = ends([each.weight for each in split.targets])
+    # A number n is in slot n * total / DRAWS, rounded down.
+    starts = [-(-(bound * DRAWS) // bounds[-1]) for bound in (0, *bounds)]
+    shares = zip(split.targets, starts, starts[1:], strict=False)
+    return [(each.model, first, after - 1) for each, first, after in shares if each.weight]
+
+
+def draw_number(salted: Salted, unit: str) -> int:
+    """Return the number that a unit draws; 0 without one."""
+    encoded = unit_bytes(unit) if unit else None
+    return 0 if encoded is None else salted.slot(encoded, DRAWS)
+
+
+def salt_of(rule: str) -> Salted:
+    """Return the salt of a rule, by its name."""
+    return Salted(f"routing rule {rule}")
+
+
 class Splitter:
     """Draws the model of a turn."""
 
@@ -52,7 +76,7 @@ class Splitter:
 
     def __init__(self, rule: str, split: RuleSplit) -> None:
         self._split = split
-        self._salted = Salted(f"routing rule {rule}")
+        self._salted = salt_of(rule)
         self._bounds = ends([each.weight for each in split.targets])
 
     def draw(self, units: SplitUnits) -> tuple[str, SplitDraw]:

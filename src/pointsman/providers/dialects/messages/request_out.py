@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec import Raw
 
 from pointsman.errors import InputError
 from pointsman.providers.dialects import generation
@@ -18,6 +19,7 @@ from pointsman.providers.dialects.loss import (
 )
 from pointsman.providers.dialects.messages.blocks import write_block
 from pointsman.providers.dialects.passages import all_written, move_system
+from pointsman.providers.dialects.spans import unique
 from pointsman.providers.messages import (
     Block,
     ChatMessage,
@@ -64,6 +66,14 @@ def write_request(request: ModelRequest, model: str) -> WrittenRequest:
     if request.is_stream:
         body["stream"] = True
     return WrittenRequest(msgspec.json.encode(body), losses.all())
+
+
+def for_model_in_address(body: bytes, version: str) -> bytes:
+    """Return a request with a version in place of the model, as clouds take it."""
+    values = unique(body)
+    values.pop("model", None)
+    values.setdefault("anthropic_version", Raw(msgspec.json.encode(version)))
+    return msgspec.json.encode(values)
 
 
 def _max_tokens(request: ModelRequest, model: str) -> int:

@@ -58,7 +58,7 @@ from pointsman.storage.stores.patterns.writing import (
 from pointsman.turns.learning.evidence import Evidence
 from pointsman.turns.learning.evidence_look import STATIC
 from pointsman.turns.learning.fingerprint import Fingerprint
-from pointsman.turns.learning.pattern import Target
+from pointsman.turns.learning.pattern import ExploringSoFar, Target
 from pointsman.turns.learning.pattern_row import PatternRow, nearest_first
 
 if TYPE_CHECKING:
@@ -269,6 +269,24 @@ class PatternStore:
             if connection is None:
                 return {}
             return {str(name): int(n) for name, n in connection.execute(SQL["count_origins"])}
+
+    def exploring_so_far(self, since: Instant) -> ExploringSoFar | None:
+        """Count how often each model was tried, and about what exploring cost since an instant.
+
+        None where that cannot be read: nothing is explored then. A turn counts with the mean cost
+        of its model.
+        """
+        try:
+            with self._reading() as connection:
+                if connection is None:
+                    return ExploringSoFar({}, MicroUsd(0))
+                totals = [model_total(row) for row in connection.execute(SQL["per_model"])]
+                costs = {each.model: each.mean_cost_microusd for each in totals}
+                explored = connection.execute(SQL["explored_since"], (since,))
+                spent = sum(costs.get(str(model), 0) * int(count) for model, count in explored)
+        except PointsmanError:
+            return None
+        return ExploringSoFar({each.model: each.samples for each in totals}, MicroUsd(spent))
 
     def summaries(self, limit: int = 100) -> list[Summary]:
         """Return fingerprints, the most lately seen first."""
