@@ -67,6 +67,7 @@ RESULTS: Final = (
     "function_call_output",
     '"type":"tool_result"',
     "functionResponse",
+    '"toolResult"',
 )
 WRITES: Final = f"echo {'done'} > {FILE}"
 CALL_S: Final = 150
@@ -101,7 +102,7 @@ def answer(request: Received) -> Sequence[Step]:  # noqa: PLR0911 - one for each
             return calls((name, {"cmd": WRITES}))(request)
         if name in {"Bash", "bash"}:
             return calls((name, {"command": WRITES, "description": "write a file"}))(request)
-    if '"age"' in text and not tools:
+    if '"age' in text.replace("\\", "") and not tools:
         return says(json.dumps(PERSON))(request)
     return says(SAID)(request)
 
@@ -239,7 +240,7 @@ def agents(url: str, name: str, config: Path) -> Iterator[Agent]:
         "Codex",
         (
             str(tools / "codex"), "exec", "--skip-git-repo-check",
-            "-c", 'sandbox_mode="danger-full-access"', "-c", 'web_search="cached"',
+            "-c", 'sandbox_mode="danger-full-access"', "-c", 'web_search="disabled"',
             *(word for each in options for word in ("-c", each)), "write a file",
         ),
         {"CODEX_HOME": str(config)},

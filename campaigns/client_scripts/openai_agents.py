@@ -64,4 +64,4 @@ def structured_output() -> None:
     same(found, Person(name="Ada", age=36))
 
 
-run(text, stream, tools, structured_output)
+run(text, tools, structured_output, stream)
