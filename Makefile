@@ -166,6 +166,8 @@ campaign-proofs: env ## answers to claims against trying every turn of 100,000 s
 	$(BIN)/python -m campaigns.proofs
 campaign-differential: env ## the chain against a naive model on 200,000 turns
 	$(BIN)/python -m campaigns.differential
+campaign-receipts: env ## 1,000,000 decisions derived again by both programs, 100,000 changed receipts refused
+	$(BIN)/python -m campaigns.receipts
 campaign-egress: env ## nothing that must stay leaves, over 100,000 random conversations
 	$(BIN)/python -m campaigns.egress
 campaign-erasure: env ## erased texts leave no byte in any file

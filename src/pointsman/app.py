@@ -125,12 +125,12 @@ class Pointsman:
         self.stops = Stops(self.home)
         """The orders that forbid model calls."""
         self.gathering = Gathering(self.home, self.files, lambda: self.health, self.stops)
-        self._taints = Taints(self.home.database)
-        self._placements = PlacementGathering(self.home, self._taints, lambda: self.own_detectors)
+        self.taints = Taints(self.home.database)
+        self._placements = PlacementGathering(self.home, self.taints, lambda: self.own_detectors)
         self.gather_placement = self._placements.gather
         """Gather the facts of the placement of a turn; each turn asks, so it is one call."""
         self.decision_recorder = DecisionRecorder(
-            self.home, self.files, writer, (self.clock, self.ids), self._taints
+            self.home, self.files, writer, (self.clock, self.ids), self.taints
         )
         self.calls: CallServices | None = None
         """Services of model calls where a gateway opened them; else conversations open theirs."""
@@ -159,7 +159,7 @@ class Pointsman:
             own.close()
         if "health" in self.__dict__:
             self.health.close()
-        self._taints.close()
+        self.taints.close()
         self.stops.close()
         if self._agents is not None:
             self._agents.close()
@@ -432,11 +432,11 @@ class Pointsman:
 
     def look_at_taints(self) -> None:
         """Read the taints that other processes recorded, before the next decision."""
-        self._taints.look()
+        self.taints.look()
 
     def clear_taint(self, session_id: str, reason: str) -> Taint:
         """Let a session leave again; recorded, with the reason given."""
-        taint = self._taints.of(session_id)
+        taint = self.taints.of(session_id)
         if taint is None:
             raise NotFound(f"the session `{session_id}` is not held here")
         self.decision_recorder.clear_taint(session_id, taint, reason)

@@ -1834,7 +1834,8 @@ class ReceiptAudit:
             need(is_ours, f"checkpoint {number} is not of this ledger")
             self.ring.chain = origin.rpartition("/")[2]
             note_parts(origin, text, self.ring.current)
-        used = {each["proof"]["checkpoint"] for each in self.value["entries"] if each["proof"]}
+        proofs = [each["proof"] for each in self.value["entries"] if each["proof"] is not None]
+        used = {each["checkpoint"] for each in proofs}
         need(used == {*range(len(notes))}, "a checkpoint covers no entry of the receipt")
         return ("ok" if notes else "not yet"), f"{len(notes)} signed by a key of this ledger"
 

@@ -152,3 +152,13 @@ def test_two_hundred_rules_take_bounded_work() -> None:
     # A rule is asked about in steps that grow as the rules before it, not as their pairs.
     assert large < 6 * small
     assert large < 400_000
+
+
+def test_each_model_of_a_split_is_reached_by_some_session(home: Home) -> None:
+    split = "split: {acme:small: 95, acme:large: 5}\n    by: session"
+    at = ROUTING.index("use: acme:small")
+    home.write("routing.yaml", ROUTING[:at] + split + ROUTING[at + len("use: acme:small") :])
+    claim = "{never: {rule: quick fixes, model: acme:large}}"
+    (found,) = home.json(rules, "prove", "--claim", claim)["claims"]
+    assert not found["holds"]
+    assert '"split_units": {"session": "session-' in found["case"]

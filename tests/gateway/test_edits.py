@@ -88,3 +88,16 @@ def test_a_policy_is_tried_out_with_its_own_models_and_aliases(town: Town, live:
     body = {"text": unset, "facts": {"message": "@new hello"}}
     tried = live.post("/api/policies/models.yaml/try", body, **ADMIN).json()
     assert tried["chain"][0]["validation_failure"] == "not_configured"
+
+
+def test_a_policy_being_written_is_compared_with_the_one_in_force(live: Running) -> None:
+    live.chat("hello")
+    routing = {"schema_version": 1, "global_default": "claude:opus"}
+    body = {"text": json.dumps(routing), "count_recorded": True}
+    found = live.post("/api/policies/routing.yaml/difference", body, **ADMIN).json()
+    first = found["kinds"][0]
+    assert (first["before_model"], first["after_model"]) == ("open:big", "claude:opus")
+    assert (first["recorded_turns"], found["recorded_turns"]) == (1, 1)
+    broken = {"text": "schema_version: 1\nglobal_default: open:none\n"}
+    answer = live.post("/api/policies/routing.yaml/difference", broken, **ADMIN)
+    assert answer.status_code == 400

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2 as httpx
 import pytest
-from tests.gateway.house import Running, running, write_home
+from tests.gateway.house import Running, eventually, running, write_home
 
 SENSOR = """
 sensor:
@@ -58,6 +59,23 @@ def test_a_signed_hook_is_taken_and_its_target_runs(
         assert (answer.status_code, answer.json()) == (202, {"event": "push-1"})
         assert '"ref":"main"' in _appears(home)
         assert _post(gateway, b'{"ref": "dev"}').json() == {"event": None, "filtered": True}
+
+
+def test_hooks_at_two_gateways_run_once_each_under_numbers_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "s3cret")
+    home = _home(tmp_path)
+    ran = tmp_path / "ran"
+    text = SENSOR.replace("cat > pushed.json", f"cat >> {ran}; echo >> {ran}")
+    (home / "sensors" / "push.yaml").write_text(text)
+    with running(home) as one, running(home) as two, ThreadPoolExecutor(4) as senders:
+        bodies = [b'{"ref": "main", "number": %d}' % number for number in range(8)]
+        sent = [senders.submit(_post, (one, two)[at % 2], body) for at, body in enumerate(bodies)]
+        events = sorted(each.result().json()["event"] for each in sent)
+        assert events == [f"push-{number}" for number in range(1, 9)]
+        eventually(lambda: ran.exists() and ran.read_text().count("main") >= 8)
+    assert ran.read_text().count('"ref":"main"') == 8
 
 
 def test_hooks_that_are_not_signed_or_not_known_are_not_there(

@@ -6,16 +6,21 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 from tests.gateway.conftest import Town
-from tests.gateway.house import eventually, running, write_home
+from tests.gateway.crew import crew
+from tests.gateway.house import Running, eventually, running, write_home
 from tests.gateway.shadows import routing, settled
+from tests.gateway.test_keys_over_http import made
+from tests.gateway.test_turn_lock import ASK, LOOP, asked
+from tests.gateway.town import ADMIN
 from tests.servers import PostgresServer
 
 from pointsman.access.shared_budgets import SharedBudgets
 from pointsman.audit.verify import verify_ledger
 from pointsman.storage.home import open_home
-from pointsman.testing import says
+from pointsman.testing import calls, says
 
 MINE = {"headers": {"x-session-id": "mine"}}
 LOCAL = {"turns.db"}
@@ -113,3 +118,37 @@ def test_what_is_run_beside_a_turn_asks_for_money_in_a_thread_and_settles_it(
     assert len(asked) == 2
     # A network that is slow must not hold up everybody else's answers.
     assert all(name.startswith("shared") for name in asked)
+
+
+def test_workers_on_postgresql_are_replicas_that_count_together(
+    town: Town, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POINTSMAN_STORE", postgres_url)
+    town.openai.then(calls(("weather", {})), says("cold"))
+    with crew(town.home) as found:
+        one, two = found.at(1), found.at(2)
+        first = asked(one, [ASK], **MINE)
+        told = asked(two, LOOP, **MINE)
+        assert told.headers["x-pointsman-policy"] == "turn_lock"
+        assert told.headers["x-pointsman-turn"] == first.headers["x-pointsman-turn"]
+        assert one.post("/api/sessions/mine/pin", {"model": "small"}).status_code == 200
+        assert two.chat("two", **MINE).headers["x-pointsman-policy"] == "manual_sticky"
+        few = made(one, limits={"rpm": 3})
+        statuses = [live.chat("hello", headers=few).status_code for live in (one, two) * 3]
+        assert statuses == [200] * 3 + [429] * 3
+        refused = 'pointsman_requests_total{endpoint="chat",status="429"} 3'
+        for live in (one, two):
+            eventually(lambda live=live: refused in live.get("/metrics", **ADMIN).text)  # type: ignore[misc]
+        assert found.kill_worker() in {1, 2}
+        replicas = one if is_there(one) else two
+        ready = replicas.get("/health/readiness").json()
+        assert ready["status"] == "ok"
+    assert verify_ledger(open_home(town.home)).is_intact
+
+
+def is_there(live: Running) -> bool:
+    """Tell whether the worker at the other end of a connection still lives."""
+    try:
+        return live.get("/health").status_code == 200
+    except httpx.HTTPError:
+        return False

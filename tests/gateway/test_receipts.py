@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import hmac
 import json
+from pathlib import Path
 
 import pytest
 from tests.gateway.conftest import Town
@@ -13,7 +15,9 @@ from tests.gateway.test_keys_over_http import bearer, made
 
 from pointsman.audit.receipts.receipt import turn_receipt
 from pointsman.kernel.signing import VerifyKey, signed_bytes
+from pointsman.receipt_verifier import audit_receipt
 from pointsman.storage.home import open_home
+from pointsman.testing import fails
 
 SECRET_RULE = "quarterly numbers"
 ROUTING = {
@@ -174,3 +178,42 @@ def test_an_answer_names_its_receipt_where_that_is_set(
             assert url == (start and f"{start}{turn}/receipt")
         if settings == {"in_answers": True}:
             assert live.get(url).json()["turn"] == turn
+
+
+def verified(home: Path, turn: str, message: str) -> dict[str, str]:
+    """What the verifier says of each step of a turn's receipt, once the gateway has stopped."""
+    data = turn_receipt(open_home(home), turn, "full")
+    report = audit_receipt(data, json.loads(data)["signature"]["key"], message.encode())
+    assert report["verdict"] == "ok", report
+    return {each["step"]: each["state"] for each in report["checks"]}
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-pointsman-privacy": "local"}])
+def test_a_receipt_of_the_gateway_is_derived_again(town: Town, headers: dict[str, str]) -> None:
+    write_home(town.home, routing=ROUTING)
+    with running(town.home) as live:
+        turn = live.chat("hello there", headers=headers).headers["x-pointsman-turn"]
+        live.outcomes(1)
+    found = verified(town.home, turn, "hello there")
+    assert found["placement"] == ("ok" if headers else "not run")
+    assert {state for step, state in found.items() if step != "placement"} == {"ok"}
+
+
+def test_a_fallback_and_its_calls_are_part_of_the_receipt(town: Town) -> None:
+    routing = {"schema_version": 1, "global_default": ["open:big", "house:llama"]}
+    write_home(town.home, routing=routing)
+    town.openai.then(fails(500), fails(500), fails(500))
+    with running(town.home) as live:
+        turn = live.chat("hello there").headers["x-pointsman-turn"]
+        live.outcomes(2)
+    found = verified(town.home, turn, "hello there")
+    assert found["links"] == found["decision"] == "ok"
+    data = json.loads(turn_receipt(open_home(town.home), turn, "full"))
+    kinds = [each["kind"] for each in data["entries"]]
+    assert kinds.count("decision.turn.fallback") == 1
+    assert kinds.count("outcome") == 2
+    changed = copy.deepcopy(data)
+    del changed["entries"][kinds.index("decision.turn")]
+    text = json.dumps(changed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    report = audit_receipt(text.encode(), "", b"hello there")
+    assert report["verdict"] == "failed"

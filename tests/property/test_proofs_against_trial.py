@@ -20,7 +20,14 @@ from msgspec.structs import replace
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.turns.compiled import CompiledTurnPolicy, compile_policy
 from pointsman.turns.decide import decide
-from pointsman.turns.facts import ANY_MODEL, BudgetLeft, CallerFacts, Override, TurnFacts
+from pointsman.turns.facts import (
+    ANY_MODEL,
+    BudgetLeft,
+    CallerFacts,
+    Override,
+    SplitUnits,
+    TurnFacts,
+)
 from pointsman.turns.learning.pattern import GivenPattern
 from pointsman.turns.policy import (
     GivenBudget,
@@ -39,6 +46,7 @@ from pointsman.turns.registry.catalogue import Capabilities
 from pointsman.turns.registry.models import Model, call_estimate
 from pointsman.turns.registry.prices import Price
 from pointsman.turns.rules.condition import FactsView, Patterns, When, condition, ready
+from pointsman.turns.rules.split import Splitter
 from pointsman.turns.rules.text_patterns import TextPatterns
 
 POLICIES_A_SEED = 10
@@ -100,6 +108,8 @@ TRIED: dict[str, Sequence[Any]] = {
     "extension": ((), (".x",)),
     "out": tuple(tuple(name for name, bit in zip(NAMES, bits, strict=True) if bit)
                  for bits in product((False, True), repeat=3)),
+    "session": ("", *(f"s{n}" for n in range(40))),
+    "turn": ("", *(f"t{n}" for n in range(40))),
     "tools_named": ((), ("p",), ("q",), ("p", "q")),
     "caller": tuple(
         CallerFacts(*each)
@@ -157,14 +167,20 @@ def _models(random: Random) -> dict[str, Model]:
     }
 
 
+def _rule(random: Random, name: str) -> GivenRule:
+    if random.random() < 0.8:
+        return GivenRule(_when(random), random.choice(NAMES), name)
+    names = random.sample(NAMES, 2)
+    shares = dict(zip(names, random.choice(((1, 1), (0, 1), (3, 7))), strict=True))
+    by = random.choice(("session", "session", "turn"))
+    return GivenRule(_when(random), name=name, split=shares, by=by)
+
+
 def random_policy(random: Random) -> CompiledTurnPolicy:
     """Draw a small policy."""
 
     def rules(prefix: str, most: int) -> tuple[GivenRule, ...]:
-        return tuple(
-            GivenRule(_when(random), random.choice(NAMES), f"{prefix}{n}")
-            for n in range(random.randrange(most + 1))
-        )
+        return tuple(_rule(random, f"{prefix}{n}") for n in range(random.randrange(most + 1)))
 
     def default() -> tuple[str, ...]:
         return tuple(random.sample(NAMES, random.choice((1, 1, 2))))
@@ -254,12 +270,14 @@ def _tried(policy: CompiledTurnPolicy, claim: Claim) -> dict[str, Sequence[Any]]
     seen = {
         "message": "message_" in used, "minutes": "TimeWindow" in text or "time_of" in used,
         "cost": "cost_today" in used, "path": "path_matches" in used or "Workspace(" in text,
+        "session": "by='session'" in text, "turn": "by='turn'" in text,
         "tools_named": "tool_names" in used, "team": "team_budget" in used,
         "caller": "key_is" in used or "tenant_is" in used or "agent_is" in used,
         "skill": "skills" in used, "extension": "file_ext" in used,
     }  # fmt: skip
     for name, is_asked in seen.items():
         values[name] = values[name] if is_asked else values[name][:1]
+    values |= {by: _units(policy, by, values[by]) for by in ("session", "turn")}
     if when.chosen_by_hand is False:
         values["hand"] = (None,)
     if when.all_up is not UNSET:
@@ -276,6 +294,17 @@ def _tried(policy: CompiledTurnPolicy, claim: Claim) -> dict[str, Sequence[Any]]
     for each in values.values():
         many *= len(each)
     return values if many <= MOST_TRIED else None
+
+
+def _units(policy: CompiledTurnPolicy, by: str, names: Sequence[str]) -> Sequence[str]:
+    """Return one name for each way in which names fall under the splits of a policy."""
+    rules = (*policy.policy.rules, *(r for each in policy.policy.workspaces for r in each.rules))
+    splits = [Splitter(each.name, each.split) for each in rules
+              if each.split is not UNSET and each.split.by == by]  # fmt: skip
+    found: dict[tuple[str, ...], str] = {}
+    for name in names:
+        found.setdefault(tuple(each.draw(SplitUnits(**{by: name}))[0] for each in splits), name)
+    return tuple(found.values())
 
 
 def _used(text: str) -> str:
@@ -330,6 +359,7 @@ def _facts(policy: CompiledTurnPolicy, turn: dict[str, Any]) -> TurnFacts | None
         pattern_rows=rows,
         caller=turn["caller"],
         tool_names=turn["tools_named"],
+        split_units=SplitUnits(turn["session"], "", turn["turn"]),
         budgets=() if turn["team"] is None else (BudgetLeft("team", MicroUsd(turn["team"])),),
         delegate_tier=turn["tier"],
     )
@@ -344,6 +374,8 @@ def _differences(facts: TurnFacts, similar: str | None) -> int:
     )  # fmt: skip
     caller = facts.caller or CallerFacts()
     own = sum(map(bool, (caller.key_id, caller.key_name, caller.tenant, caller.agent)))
+    units = facts.split_units or SplitUnits()
+    own += bool(units.session) + bool(units.turn)
     own += any(each.name == "team" for each in facts.budgets) + len(facts.tool_names or ())
     lists = (facts.skills_matching_message, facts.file_extensions_in_context, facts.availability)
     own += sum(getattr(facts, name) != getattr(PLAIN, name) for name in single)
@@ -408,11 +440,20 @@ def _compare(random: Random) -> tuple[Counter[str], str]:
     return occurred, ""
 
 
+def _draw_turn(random: Random) -> dict[str, Any]:
+    values = {**TRIED, "message": _messages(), "hand": HANDS, "team": (None,)}
+    return {name: random.choice((each[0], random.choice(each))) for name, each in values.items()}
+
+
+def random_turn(random: Random, policy: CompiledTurnPolicy) -> TurnFacts | None:
+    """Draw a turn's facts; None where no message or no recorded rows can be so."""
+    return _facts(policy, _draw_turn(random))
+
+
 def _follow(random: Random, policy: CompiledTurnPolicy) -> str:
     """Ask the formula about one turn alone; return the difference from the chain, if any."""
-    values = {**TRIED, "message": _messages(), "hand": HANDS}
-    turn = {name: random.choice((each[0], random.choice(each))) for name, each in values.items()}
-    facts = _facts(policy, {**turn, "team": None})
+    turn = _draw_turn(random)
+    facts = _facts(policy, turn)
     if facts is None:
         return ""
     world = world_of([policy])

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.gateway.house import Running, model, provider, running, upstream, write_home
+from tests.gateway.house import (
+    Running,
+    eventually,
+    model,
+    provider,
+    running,
+    upstream,
+    write_home,
+)
 
 from pointsman.audit.turn_catalog import TURNS_FILE, TurnCatalog
+from pointsman.gateway.serving.chain_follower import CatalogUpkeep
 from pointsman.kernel.entry import Draft
-from pointsman.kernel.instant import Instant
+from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.storage.home import open_home
 from pointsman.storage.stores import turn_index
 from pointsman.storage.stores.turn_index import Mark, Wanted, opened_index
@@ -110,6 +120,40 @@ def test_pages_follow_each_other_without_a_gap_while_turns_are_added(live: Runni
         cursor = told["next"]
     assert len(seen) == len({*seen}) == 7
     assert seen == sorted(seen, reverse=True)
+
+
+def test_a_turn_counts_once_however_many_gateways_read_the_ledger(live: Running) -> None:
+    for number in range(6):
+        live.chat(f"turn {number}")
+    home = open_home(live.home)
+    with ExitStack() as stack:
+        catalogs = [TurnCatalog(home, batch=2) for _ in range(4)]
+        for each in catalogs:
+            stack.callback(each.close)
+        with ThreadPoolExecutor(4) as threads:
+            behind = [*threads.map(lambda each: each.look(30.0)[1], catalogs)]
+        index = catalogs[0].look()[0]
+        assert behind == [0] * 4
+        assert sum(each.turns for each in index.buckets(EPOCH)) == 6
+        ((name, mark),) = index.marks().items()
+        assert not index.take(name, mark, [], first=mark.next - 1)
+        assert index.marks() == {name: mark}
+
+
+def test_a_gateway_that_rests_reads_on_before_anyone_asks(live: Running) -> None:
+    def is_read() -> bool:
+        if not (live.home / TURNS_FILE).exists():
+            return False
+        with closing(opened_index(live.home / TURNS_FILE)) as index:
+            return index.count() == 2
+
+    live.parts.metrics.in_flight += 1
+    live.chat("one")
+    live.chat("two")
+    upkeep = CatalogUpkeep(live.parts.catalog, live.parts.metrics, rested_s=0.0)
+    assert not upkeep._is_resting(upkeep._requests())
+    live.parts.metrics.in_flight -= 1
+    assert eventually(is_read)
 
 
 def test_rows_are_made_again_when_the_ledger_is_another(live: Running, tmp_path: Path) -> None:

@@ -106,13 +106,13 @@ class Keyring:
     def create(self, key: Key, token: str) -> None:
         """Keep a new key; the token itself is not kept."""
         self._store.add(StoredKey(key.id, token_digest(token), key_body(key)))
-        self._forget_look()
+        self.look_again()
 
     def revoke(self, name: str, now: Instant) -> KeptKey:
         """End the key whose id is or begins like this; one that was ended before stays so."""
         found = self.find(name)
         self._store.revoke(found.key.id, now)
-        self._forget_look()
+        self.look_again()
         return self.find(found.key.id)
 
     def find(self, name: str) -> KeptKey:
@@ -143,7 +143,8 @@ class Keyring:
         with self._lock:
             self._noted[key_id] = self._unwritten[key_id] = now
 
-    def _forget_look(self) -> None:
+    def look_again(self) -> None:
+        """Have the next question answered by the database."""
         with self._lock:
             self._looked_at = Instant(-LOOKED_EVERY)
 

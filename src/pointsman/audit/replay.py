@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import islice
 
@@ -13,21 +14,34 @@ from msgspec import Struct
 from pointsman.agents.decide import DECIDER as AGENT_DECIDER
 from pointsman.audit.pool import Progress, home_opener, spread_ranges
 from pointsman.audit.ranges import RANGE, ChainSize, Range, plan_ranges
+from pointsman.audit.recorded_turns import turn_named
 from pointsman.branches.decide import DECIDER as BRANCH_DECIDER
-from pointsman.errors import IntegrityFailure, NotFound
+from pointsman.errors import IntegrityFailure, MissingSnapshot, NotFound
+from pointsman.kernel.canonical import check_content
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Chain, Entry, entry_bytes
 from pointsman.kernel.instant import EPOCH, Instant
 from pointsman.kernel.merkle import leaf_hash
-from pointsman.kernel.record import DECISION
+from pointsman.kernel.record import DECISION, read_recorded
 from pointsman.kernel.replay import Registry, Replayed, Replayer, Verdict
 from pointsman.kernel.snapshot import verify_snapshot
 from pointsman.placement.decide import DECIDER as PLACEMENT_DECIDER
 from pointsman.storage.home import Home
 from pointsman.storage.stores.entries import ContentReader, LedgerReader, Stored
+from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import DECIDER as TURN_DECIDER
+from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
+from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 
-__all__ = ["REGISTRY", "HomeReplayer", "Progress", "ReplayReport", "replay_all", "replay_named"]
+__all__ = [
+    "REGISTRY",
+    "HomeReplayer",
+    "Progress",
+    "ReplayReport",
+    "decided_turn",
+    "replay_all",
+    "replay_named",
+]
 
 REGISTRY = Registry([PLACEMENT_DECIDER, TURN_DECIDER, BRANCH_DECIDER, AGENT_DECIDER])
 
@@ -127,6 +141,22 @@ def replay_named(home: Home, names: Sequence[str]) -> ReplayReport:
         )
     finally:
         replayer.close()
+
+
+def decided_turn(home: Home, name: str) -> tuple[TurnPolicy, TurnFacts]:
+    """Return the policy and the facts of a recorded turn, its text joined where rules read it."""
+    with closing(HomeReplayer(home)) as replayer:
+        stored = turn_named(replayer.ledger, name)
+        replayer.check(stored.chain, stored.entry)
+        _, record, _ = read_recorded(stored.entry.payload)
+        body = _facts(replayer.ledger, stored)
+        if body is None:
+            raise MissingSnapshot(f"the facts `{record.facts_id}` are not stored")
+        check_content(record.facts_id, body, "facts")
+        policy = POLICY_FORM.form.decode(replayer.policy(record.policy_id))
+        facts = FACTS_FORM.decode(body)
+        reads_text = compile_policy(policy).reads_text
+        return policy, with_text(facts, replayer.text) if reads_text else facts
 
 
 def replay_all(

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from pointsman.audit.recorded_turns import FALLBACK, OVERRIDE, TURN, order_of
 from pointsman.audit.turn_story import PLACEMENT, read_turn
-from pointsman.errors import LedgerBroken, ReplayError
+from pointsman.errors import ChainHeld, LedgerBroken, ReplayError
 from pointsman.kernel.entry import Entry
 from pointsman.kernel.record import OUTCOME
 from pointsman.storage.home import Home
@@ -35,6 +35,9 @@ from pointsman.storage.stores.turn_rows import (
 )
 
 TURNS_FILE: Final = "turns.db"
+TURNS_LEASE: Final = "turns"
+"""Held by the process that reads on without being asked."""
+
 LOOK_S: Final = 0.25
 BATCH: Final = 1000
 DELEGATED: Final = "event.delegate.started"
@@ -58,6 +61,17 @@ class TurnCatalog:
             index, self._index = self._index, None
         if index is not None:
             index.close()
+
+    def keep_up(self, limit_s: float) -> bool:
+        """Read on for so long, unless another process does; return whether more is to be read."""
+        try:
+            lease = self._home.lease(TURNS_LEASE)
+        except ChainHeld:
+            return False
+        try:
+            return self.look(limit_s)[1] > 0
+        finally:
+            lease.release()
 
     def look(self, limit_s: float = LOOK_S) -> tuple[TurnIndex, int]:
         """Return the rows, and how many entries of the ledger they do not know yet."""
@@ -98,8 +112,13 @@ class TurnCatalog:
             batch = [*islice(ledger.chain_entries(number, first), self._batch)]
             if not batch:
                 break
-            first = batch[-1].seq + 1
-            index.take(name, Mark(first, batch[-1].hash), _rows(ledger, number, batch))
+            end = batch[-1].seq + 1
+            if index.take(name, Mark(end, batch[-1].hash), _rows(ledger, number, batch), first):
+                first = end
+            else:
+                # Another process of the home reads them, too, and was first.
+                known = index.marks().get(name)
+                first = known.next if known else 0
         return max(0, size - first)
 
 

@@ -158,6 +158,38 @@ def prove(session: Session, file: str | None, claim: tuple[str, ...], cases: boo
     sys.exit(1 if report.failures else 0)
 
 
+@rules.command()
+@click.argument("old", metavar="OLD", type=click.Path(path_type=Path))
+@click.argument("new", metavar="NEW", type=click.Path(path_type=Path))
+@click.option("--markdown", is_flag=True, help="Write a comment for a code review.")
+@click.option("--no-ledger", is_flag=True, help="Do not count the recorded turns of each kind.")
+@command
+def diff(session: Session, old: Path, new: Path, markdown: bool, no_ledger: bool) -> None:  # noqa: FBT001 - click passes flags so
+    """Tell every kind of turns that two policies decide differently; exit 1 when there is one.
+
+    OLD and NEW are folders of policy files, or files like routing.yaml over the home's models.
+    """
+    # Imported here: the other commands compare nothing.
+    from pointsman.operations.rules.difference import (  # noqa: PLC0415 - see above
+        compare_policies,
+        difference_markdown,
+        difference_text,
+        difference_value,
+        policy_at,
+    )
+
+    is_home = bare_folder(session.home, Path.cwd() if not session.is_home_named else None) is None
+    with _policy_files(session) as files:
+        before, after = policy_at(old, files), policy_at(new, files)
+    home = None
+    if is_home and not no_ledger:
+        home = open_home(session.home, create=False, store=session.store)
+    ranked = compare_policies(before, after, home)
+    text = difference_markdown(ranked) if markdown else difference_text(ranked)
+    session.show(text, difference_value(ranked))
+    sys.exit(1 if ranked.kinds else 0)
+
+
 def _sound_policy(files: PolicyFiles) -> CompiledTurnPolicy:
     """Return the policy of the files as written: nothing that stands in for it is looked at."""
     on_disk = files.on_disk()

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import secrets
+import socket
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import click
 
-from pointsman.app import Pointsman
+from pointsman.app import Pointsman, SystemClock
 from pointsman.cli.terms import Session, command
-from pointsman.errors import InputError
+from pointsman.errors import InputError, PointsmanError
 from pointsman.operations.rules.check import other_files, refuse_unknown, stand_ins
 from pointsman.signals.kinds import KINDS
 from pointsman.storage.announcement import announced_gateway
 from pointsman.storage.home import open_home
 from pointsman.storage.policies.ledger_policies import opened_policies
 from pointsman.storage.policies.secrets import unusable_providers
-from pointsman.storage.policies.settings import Server
+from pointsman.storage.policies.settings import MOST_WORKERS, Server
+from pointsman.storage.sqlite.database import sqlite_errors_told
 
 
 @click.command()
 @click.option("--host", metavar="ADDRESS", help="Listen on this address [127.0.0.1].")
 @click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port [8484].")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MOST_WORKERS),
+    help="So many processes [one for each two cores; 1 while no key exists].",
+)
 @command
-def serve(session: Session, host: str | None, port: int | None) -> None:
+def serve(session: Session, host: str | None, port: int | None, workers: int | None) -> None:
     """Serve models over the OpenAI and Anthropic wire formats."""
     # Imported here: a server costs more to import than most commands take.
     from msgspec.structs import replace  # noqa: PLC0415 - see above
@@ -37,12 +46,51 @@ def serve(session: Session, host: str | None, port: int | None) -> None:
     except OSError as error:
         where = f"{wanted.host}:{wanted.port}"
         raise InputError(f"cannot listen: {error.strerror}", where=where) from error
-    opened = gateway.open_gateway(session.home, store=session.store, server=wanted)
     address = f"http://{_host_text(wanted.host)}:{listening.getsockname()[1]}"
-    with listening, opened as (parts, application), announced_gateway(session.home, address):
-        text = gateway.greeting(parts, address)
-        session.show(text, {"address": address, "home": str(session.home)})
-        gateway.serve(parts, application, listening)
+    count = workers or wanted.workers or gateway.usual_workers(session.home, session.store)
+    with listening, announced_gateway(session.home, address):
+        if count == 1:
+            opened = gateway.open_gateway(session.home, store=session.store, server=wanted)
+            with opened as (parts, application):
+                _greet(session, address, parts.new_admin_token)
+                gateway.serve(parts, application, listening)
+        else:
+            _serve_together(session, wanted, listening, count, address)
+
+
+def _serve_together(
+    session: Session, wanted: Server, listening: socket.socket, count: int, address: str
+) -> None:
+    """Serve with several workers; ends with the supervisor's exit code."""
+    from pointsman.gateway import server as gateway  # noqa: PLC0415 - as above
+    from pointsman.gateway.supervisor import Seat, Supervisor  # noqa: PLC0415 - one worker needs none
+    from pointsman.gateway.telemetry.logs import Log  # noqa: PLC0415 - as above
+    from pointsman.gateway.wire.server import Lifeline  # noqa: PLC0415 - as above
+
+    token = gateway.begun_admin_token(session.home, session.store)
+    log = Log(SystemClock(), is_on=True)
+
+    def run(seat: Seat, lifeline: Lifeline) -> int:
+        try:
+            opened = gateway.open_gateway(
+                session.home, store=session.store, server=wanted, seat=seat
+            )
+            with sqlite_errors_told(session.home), opened as (parts, application):
+                gateway.serve(parts, application, listening, lifeline)
+        except PointsmanError as error:
+            session.fail(error)
+        return 0
+
+    supervisor = Supervisor(count, secrets.token_hex(8), wanted, run, log.worker_ended)
+    sys.exit(supervisor.run(lambda: _greet(session, address, token)))
+
+
+def _greet(session: Session, address: str, admin_token: str) -> None:
+    from pointsman.gateway import server as gateway  # noqa: PLC0415 - as above
+
+    text = gateway.greeting(session.home, address, admin_token)
+    session.show(text, {"address": address, "home": str(session.home)})
+    sys.stdout.flush()
 
 
 def _read_settings(session: Session) -> Server:

@@ -10,13 +10,14 @@ import click
 
 from pointsman.audit.turn_story import read_story
 from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
-from pointsman.errors import InputError
+from pointsman.errors import InputError, UnknownModel
 from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.document import DocumentLimits
 from pointsman.kernel.json_text import read_json
-from pointsman.storage.home import open_home
+from pointsman.storage.home import Home, open_home
 from pointsman.turns.explain import story_to_json, to_json, to_screen
 from pointsman.turns.facts import GivenFacts, read_facts
+from pointsman.turns.registry.models import meant, model_id
 from pointsman.turns.story.turn_story import TurnStory, preview_story
 
 _COLOURS = {
@@ -56,15 +57,39 @@ def route(session: Session, message: str | None, facts: str | None, no_record: b
 
 @click.command()
 @click.argument("turn", default="last", metavar="[ID|last]")
+@click.option("--instead", metavar="MODEL", help="What would have given the turn this model.")
 @command
-def why(session: Session, turn: str) -> None:
+def why(session: Session, turn: str, instead: str | None) -> None:
     """Show what happened in a turn, and why.
 
     ID is a turn, any decision about it, fallbacks included, or a request id. Shows the chain with
     every candidate that lost, then every call in order, and who served.
     """
-    story = read_story(open_home(session.home, create=False, store=session.store), turn)
+    home = open_home(session.home, create=False, store=session.store)
+    if instead is not None:
+        _show_changes(session, home, turn, instead)
+        return
+    story = read_story(home, turn)
     session.show(_text(story), story_to_json(story))
+
+
+def _show_changes(session: Session, home: Home, turn: str, instead: str) -> None:
+    """Say which smallest changes of facts or policy give another model."""
+    # Imported here: `why` alone needs no solver.
+    from pointsman.audit.replay import decided_turn  # noqa: PLC0415 - see above
+    from pointsman.turns.compiled import compile_policy  # noqa: PLC0415 - see above
+    from pointsman.turns.proofs.least_change import (  # noqa: PLC0415 - see above
+        changes_text,
+        least_changes,
+    )
+
+    policy, facts = decided_turn(home, turn)
+    ready = compile_policy(policy)
+    model = ready.aliases.get(instead) or ready.aliases.get(model_id(instead))
+    if model is None:
+        raise UnknownModel(f"`{instead}` is no model", hint=meant(instead, ready.aliases))
+    found = least_changes(ready, facts, model)
+    session.show(changes_text(found), found)
 
 
 def _read_facts(message: str | None, name: str | None) -> GivenFacts | str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from pointsman.access.keys import ANONYMOUS
-from pointsman.errors import PointsmanError
+from pointsman.errors import LedgerError, PointsmanError
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.access import admit, find_caller, is_known
 from pointsman.gateway.serving.http import Asked, Receive, Send, in_thread, write_answer
@@ -74,6 +75,7 @@ class ApiHandler:
     def check_caller(self, asked: Asked) -> bool:
         """Tell whether the caller is known, or raise why they are refused whatever they send."""
         route = self._route
+        self._look_around()
         if route.scope == "none":
             return is_known(self._parts, asked)
         if route.scope == "any":
@@ -85,10 +87,17 @@ class ApiHandler:
     async def _serve(self, asked: Asked, receive: Receive, send: Send) -> None:
         route = self._route
         work = await in_thread(self._load) if self._work is None else self._work
+        self._look_around()
         is_admitted_later = route.call_name or route.scope in {"none", "any"}
         caller = ANONYMOUS if is_admitted_later else admit(self._parts, asked, route)
         answer = await work(ApiRequest(route, asked, caller))
         await write_answer(answer, route.status, receive, send)
+
+    def _look_around(self) -> None:
+        """Learn of keys that another gateway made or ended; what cannot be read is read later."""
+        if self._parts.neighbours is not None:
+            with suppress(LedgerError):
+                self._parts.neighbours.look_once()
 
     def _load(self) -> Work:
         name, _, method = self._route.handler.rpartition(".")

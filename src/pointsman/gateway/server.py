@@ -8,7 +8,7 @@ import resource
 import secrets
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,20 +22,28 @@ from pointsman.access.keyring import ACCESS, Keyring, opened_admin_token
 from pointsman.access.keys import ENTROPY_BYTES
 from pointsman.app import Pointsman
 from pointsman.audit.turn_catalog import TurnCatalog
-from pointsman.calls.flow import TurnLocks
 from pointsman.calls.services import CallServices, deadlines_of, pool_of
 from pointsman.gateway.api.feed.events import EventOwners, event_of
 from pointsman.gateway.api.policies.writing import follow_policy
+from pointsman.gateway.company import (
+    counts_of,
+    follow_neighbours,
+    logins_of,
+    opened_neighbours,
+    turn_locks,
+)
 from pointsman.gateway.dispatch import LOOPBACK, Gateway
 from pointsman.gateway.route_table import ROUTES, RouteTable
 from pointsman.gateway.routes import make_handlers
+from pointsman.gateway.serving.chain_follower import CatalogUpkeep
 from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.services import GatewayServices, fallback_of, stored_lock
+from pointsman.gateway.supervisor import Seat
 from pointsman.gateway.telemetry.call_telemetry import CallTelemetry
-from pointsman.gateway.telemetry.logs import Log
+from pointsman.gateway.telemetry.logs import Log, write_whole_lines
 from pointsman.gateway.telemetry.metrics import GatewayMetrics
 from pointsman.gateway.telemetry.tracing import open_tracing
-from pointsman.gateway.wire.server import BACKLOG, Serving
+from pointsman.gateway.wire.server import BACKLOG, Lifeline, Serving
 from pointsman.kernel.entry import Entry
 from pointsman.providers.embedded.provider import EmbeddedProvider
 from pointsman.providers.http.provider import ProviderEnvironment
@@ -43,8 +51,9 @@ from pointsman.providers.registry.providers import LiveProviders
 from pointsman.recording.health import transition_draft
 from pointsman.recording.key_limits import HomeLimits, KeyLimiter, LimitStore, MemoryLimits
 from pointsman.signals.tokens import count_tokens
+from pointsman.storage.home import Home, open_home
 from pointsman.storage.policies.secrets import ADMIN_TOKEN
-from pointsman.storage.policies.settings import Server, Settings
+from pointsman.storage.policies.settings import MOST_WORKERS, Server, Settings
 from pointsman.storage.store_url import shared_store
 from pointsman.storage.stores.sessions import SessionStore
 from pointsman.turns.registry.availability import Transition
@@ -64,8 +73,9 @@ def open_gateway(
     store: str = "",
     server: Server | None = None,
     surroundings: ProviderEnvironment = ProviderEnvironment(),  # noqa: B008 - it is frozen
+    seat: Seat | None = None,
 ) -> Iterator[tuple[GatewayServices, Gateway]]:
-    """Open a home and everything a gateway needs."""
+    """Open a home and everything a gateway needs; `seat` is a worker's among several."""
     with ExitStack() as stack:
         pointsman = stack.enter_context(Pointsman(home, store=store, writer=WRITER))
         pointsman.gathering.learns_in_background = True
@@ -89,12 +99,17 @@ def open_gateway(
             pointsman.health = sharing.health
         limits: LimitStore = MemoryLimits()
         if sharing is None:
-            book = _open_book(stack, pointsman)
+            book = _open_book(stack, pointsman, pointsman.home)
             budgets: BudgetPort = HomeBudgets(book, pointsman.ids)
             limits = HomeLimits(book)
         else:
             budgets = sharing.budgets
+            if seat is not None:
+                # The limits of keys hold for each machine: its workers count them in its folder.
+                limits = HomeLimits(_open_book(stack, pointsman, Home(home)))
         pointsman.health.prepare()
+        is_joining = sharing is None or seat is not None
+        neighbours = opened_neighbours(stack, pointsman, seat) if is_joining else None
         pointsman.stops.follow()
         metrics, tracing, deadlines = GatewayMetrics(), open_tracing(), deadlines_of(settings)
         calls = CallServices(
@@ -126,18 +141,22 @@ def open_gateway(
             catalog=catalog,
             providers=calls.providers,
             health=calls.health,
-            locks=TurnLocks(lambda name: stored_lock(sessions, name)),
+            locks=turn_locks(pointsman, neighbours, lambda name: stored_lock(sessions, name)),
             sessions=sessions,
             metrics=metrics,
             keyring=keyring,
             budgets=calls.budgets,
             calls=calls,
             feed=Feed(event_of, owner=_event_owners(keyring, pointsman)),
-            log=Log(pointsman.clock, is_on=settings.telemetry.logs == "json"),
+            log=_open_log(pointsman, settings, seat),
             tracing=tracing,
             new_admin_token=token.shown_once,
             limiter=KeyLimiter(limits, settings.tenants, pointsman.ids),
             sharing=sharing,
+            neighbours=neighbours,
+            seat=seat,
+            logins=logins_of(neighbours, seat),
+            counts=counts_of(pointsman, neighbours, metrics, seat),
             fallback=fallback_of(settings),
             deadlines=deadlines,
         )
@@ -147,19 +166,35 @@ def open_gateway(
         parts.health.rates.follow(pointsman.in_force().models)
         parts.providers.listener = parts.health.rates.follow
         follow_policy(parts)
+        _keep_up_catalog(parts)
         if sharing is not None:
             sharing.begin(parts.feed, parts.log)
+        if neighbours is not None:
+            follow_neighbours(parts, neighbours)
         yield parts, application(parts)
+
+
+def _keep_up_catalog(parts: GatewayServices) -> None:
+    upkeep = CatalogUpkeep(parts.catalog, parts.metrics)
+    parts.starting.append(upkeep.begin)
+    parts.finishing.append(upkeep.end)
 
 
 def _event_owners(keyring: Keyring, pointsman: Pointsman) -> EventOwners:
     return EventOwners(lambda name: keyring.session_tenant(name, pointsman.clock.now()))
 
 
-def _open_book(stack: ExitStack, pointsman: Pointsman) -> HomeBook:
-    book = HomeBook(pointsman.home, pointsman.decision_recorder.recorder().chain)
+def _open_book(stack: ExitStack, pointsman: Pointsman, home: Home) -> HomeBook:
+    book = HomeBook(home, pointsman.decision_recorder.recorder().chain)
     stack.callback(book.close)
     return book
+
+
+def _open_log(pointsman: Pointsman, settings: Settings, seat: Seat | None) -> Log:
+    is_on = settings.telemetry.logs == "json"
+    if seat is None:
+        return Log(pointsman.clock, is_on=is_on)
+    return Log(pointsman.clock, is_on=is_on, write=write_whole_lines)
 
 
 def _open_sharing(
@@ -221,11 +256,41 @@ def bind_socket(server: Server) -> socket.socket:
     return bound_to
 
 
-def greeting(parts: GatewayServices, address: str) -> str:
+def usual_workers(home: Path, store: str = "") -> int:
+    """Return how many workers serve a home: a single user's computer has other things to do.
+
+    That is one worker where no key exists and the home is a folder of files, else one for each two
+    cores that this process may use.
+    """
+    opened = open_home(home, store=store)
+    with closing(Keyring(opened.place(ACCESS))) as keyring:
+        is_single = shared_store(opened.store) is None and not keyring.list_keys()
+    return 1 if is_single else max(1, min(MOST_WORKERS, usable_cores() // 2))
+
+
+def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Return how many cores this process may use, by its affinity and its container's quota."""
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    with suppress(OSError, ValueError):
+        most_us, every_us = map(int, quota.read_text().split())  # `max` means no quota
+        cores = min(cores, most_us // every_us)
+    return max(1, cores)
+
+
+def begun_admin_token(home: Path, store: str = "") -> str:
+    """Return the admin token if it is made now; the workers to come find it made."""
+    place = open_home(home, store=store).place(ACCESS)
+    entropy = secrets.token_bytes(ENTROPY_BYTES)
+    return opened_admin_token(place, os.environ.get(ADMIN_TOKEN, ""), entropy).shown_once
+
+
+def greeting(home: Path, address: str, admin_token: str) -> str:
     """Say where the gateway is, how to try it, and the admin token of its first start."""
     body = '{"model": "auto", "messages": [{"role": "user", "content": "hello"}]}'
     lines = [
-        f"listening on {address}   (home {parts.pointsman.home.path})",
+        f"listening on {address}   (home {home})",
         "",
         f"  curl {address}/v1/chat/completions -H 'content-type: application/json' \\",
         f"    -d '{body}'",
@@ -233,12 +298,17 @@ def greeting(parts: GatewayServices, address: str) -> str:
         "",
         f"dashboard {address}/",
     ]
-    if parts.new_admin_token:
-        lines += ["", f"admin token, shown this once: {parts.new_admin_token}"]
+    if admin_token:
+        lines += ["", f"admin token, shown this once: {admin_token}"]
     return "\n".join(lines)
 
 
-def serve(parts: GatewayServices, gateway: Gateway, listening: socket.socket) -> None:
+def serve(
+    parts: GatewayServices,
+    gateway: Gateway,
+    listening: socket.socket,
+    lifeline: Lifeline | None = None,
+) -> None:
     """Serve until told to stop; requests in flight get time to end."""
     # Loaded modules stay: neither the first request nor the collector should pay for them.
     count_tokens("")
@@ -247,7 +317,7 @@ def serve(parts: GatewayServices, gateway: Gateway, listening: socket.socket) ->
     # A request leaves hardly any cycle behind: looking for them every few requests finds nothing.
     gc.set_threshold(*GC_THRESHOLDS)
     _allow_files()
-    serving(parts, gateway).run(sockets=[listening])
+    Serving(gateway, parts.settings.server, lifeline).run(sockets=[listening])
 
 
 def _allow_files() -> None:

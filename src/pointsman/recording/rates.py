@@ -1,14 +1,17 @@
 """What the limits of providers (`rpm`, `tpm` in models.yaml) leave; one that is used up is out.
 
-The limits hold for this process: several that share a provider share its limits by configuration.
+The limits hold for all gateways of a home together, and for each other process alone.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from pointsman.errors import LedgerUnavailable
 from pointsman.kernel.instant import SECOND, Clock, Instant
 from pointsman.turns.registry.models import ModelsFile
 from pointsman.turns.registry.provider_state import Health
@@ -67,6 +70,10 @@ class _Limits(NamedTuple):
     rpm: int | None
     tpm: int | None
 
+    def bucket_names(self, provider: str) -> list[tuple[str, int]]:
+        both = ((f"{provider} rpm", self.rpm), (f"{provider} tpm", self.tpm))
+        return [(name, each) for name, each in both if each is not None]
+
 
 class Rate(Struct, frozen=True):
     """What one provider's limits leave; None where there is no such limit."""
@@ -79,63 +86,75 @@ class Rate(Struct, frozen=True):
     free_in_s: float
 
 
-class _Buckets:
-    """The two buckets of a provider."""
+class SharedBuckets(Protocol):
+    """Where several processes count limits together. May raise `LedgerUnavailable`."""
 
-    def __init__(self, limits: _Limits, now: Instant) -> None:
-        self.limits = limits
-        self.requests = None if limits.rpm is None else full(limits.rpm, now)
-        self.tokens = None if limits.tpm is None else full(limits.tpm, now)
+    @property
+    def is_shared(self) -> bool:
+        """Whether another process counts there, too."""
+        ...
 
-    def note_call(self, tokens: int, now: Instant) -> None:
-        if self.requests is not None:
-            self.requests = take(self.requests, 1, now)
-        if self.tokens is not None:
-            self.tokens = take(self.tokens, tokens, now)
+    def buckets(self) -> dict[str, Bucket]:
+        """Return the rest of each limit that was counted."""
+        ...
 
-    def note_tokens(self, tokens: int, now: Instant) -> None:
-        if self.tokens is not None:
-            self.tokens = take(self.tokens, tokens, now)
-
-    def free_at(self, now: Instant) -> Instant:
-        both: list[Bucket] = [each for each in (self.requests, self.tokens) if each is not None]
-        return max((free_at(each, now) for each in both), default=now)
+    def change_bucket(self, name: str, step: Callable[[Bucket | None], Bucket]) -> None:
+        """Change the rest of a limit, in one step."""
+        ...
 
 
 class ProviderRates:
-    """The limits of everything this process calls."""
+    """The limits of everything this process calls, by `PROVIDER rpm` and `PROVIDER tpm`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._buckets: dict[str, _Buckets] = {}
+        self._limits: dict[str, _Limits] = {}
+        self._buckets: dict[str, Bucket] = {}
+        self._is_together = False
+        self.store: SharedBuckets | None = None
         self.is_limited = False
         """Whether any provider has a limit."""
 
     def follow(self, models: ModelsFile) -> None:
         """Hold to the limits of a configuration; those that did not change go on as they are."""
         now = self._clock.now()
-        limits = {
+        self._limits = {
             name: _Limits(each.rpm, each.tpm)
             for name, each in models.providers.items()
             if each.rpm is not None or each.tpm is not None
         }
+        limits = {
+            name: per_minute
+            for provider, each in self._limits.items()
+            for name, per_minute in each.bucket_names(provider)
+        }
         self._buckets = {
-            name: self._unchanged_buckets(name, each) or _Buckets(each, now)
-            for name, each in limits.items()
+            name: _current(self._buckets.get(name), per_minute, now)
+            for name, per_minute in limits.items()
         }
         self.is_limited = bool(limits)
 
+    def take_over(self) -> None:
+        """Learn how much the processes that count together have left of each limit."""
+        store, now = self.store, self._clock.now()
+        if store is None or not store.is_shared or not self._buckets:
+            return
+        if not self._is_together:
+            self._bring_own(store, now)
+        shared = store.buckets()
+        self._buckets = {
+            name: _current(shared.get(name, own), own.per_minute, now)
+            for name, own in self._buckets.items()
+        }
+
     def note_call(self, provider: str, tokens: int) -> None:
         """Count a call, and the tokens it sends."""
-        found = self._buckets.get(provider)
-        if found is not None:
-            found.note_call(tokens, self._clock.now())
+        self._take(f"{provider} rpm", 1)
+        self._take(f"{provider} tpm", tokens)
 
     def note_tokens(self, provider: str, tokens: int) -> None:
         """Count tokens that came on top of those sent; fewer than zero were not taken after all."""
-        found = self._buckets.get(provider)
-        if found is not None:
-            found.note_tokens(tokens, self._clock.now())
+        self._take(f"{provider} tpm", tokens)
 
     def out(self) -> dict[str, Health]:
         """Return the providers whose limits are used up now."""
@@ -144,7 +163,7 @@ class ProviderRates:
     def free_at(self) -> dict[str, Instant]:
         """Return when each provider that has nothing left now will have something again."""
         now = self._clock.now()
-        found = {name: each.free_at(now) for name, each in self._buckets.items()}
+        found = {name: self._free_at(name, now) for name in self._limits}
         return {name: at for name, at in found.items() if at > now}
 
     def rows(self) -> list[Rate]:
@@ -153,15 +172,61 @@ class ProviderRates:
         return [
             Rate(
                 provider=name,
-                rpm=each.limits.rpm,
-                tpm=each.limits.tpm,
-                requests_left=None if each.requests is None else count_left(each.requests, now),
-                tokens_left=None if each.tokens is None else count_left(each.tokens, now),
-                free_in_s=(each.free_at(now) - now) / SECOND,
+                rpm=each.rpm,
+                tpm=each.tpm,
+                requests_left=self._rest_of(f"{name} rpm", now),
+                tokens_left=self._rest_of(f"{name} tpm", now),
+                free_in_s=(self._free_at(name, now) - now) / SECOND,
             )
-            for name, each in self._buckets.items()
+            for name, each in self._limits.items()
         ]
 
-    def _unchanged_buckets(self, name: str, limits: _Limits) -> _Buckets | None:
+    def _take(self, name: str, amount: int) -> None:
+        own = self._buckets.get(name)
+        if own is None:
+            return
+        now, store = self._clock.now(), self.store
+        if store is not None and store.is_shared:
+            # A store that takes nothing fails no call: then this process counts for itself.
+            with suppress(LedgerUnavailable):
+                self._take_together(store, name, amount, now)
+                return
+        self._buckets[name] = take(own, amount, now)
+
+    def _take_together(self, store: SharedBuckets, name: str, amount: int, now: Instant) -> None:
+        if not self._is_together:
+            self.take_over()
+
+        def step(found: Bucket | None) -> Bucket:
+            own = self._buckets[name]
+            self._buckets[name] = take(_current(found, own.per_minute, now), amount, now)
+            return self._buckets[name]
+
+        store.change_bucket(name, step)
+
+    def _bring_own(self, store: SharedBuckets, now: Instant) -> None:
+        """Count the calls with the others that were made before there were any."""
+        for name, own in self._buckets.items():
+            used = full(own.per_minute, now).level - refill(own, now).level
+
+            def step(found: Bucket | None, own: Bucket = own, used: int = used) -> Bucket:
+                current = _current(found, own.per_minute, now)
+                return Bucket(current.per_minute, current.level - used, now)
+
+            store.change_bucket(name, step)
+        self._is_together = True
+
+    def _free_at(self, provider: str, now: Instant) -> Instant:
+        both = (self._buckets.get(f"{provider} {each}") for each in ("rpm", "tpm"))
+        return max((free_at(each, now) for each in both if each is not None), default=now)
+
+    def _rest_of(self, name: str, now: Instant) -> int | None:
         found = self._buckets.get(name)
-        return found if found is not None and found.limits == limits else None
+        return None if found is None else count_left(found, now)
+
+
+def _current(found: Bucket | None, per_minute: int, now: Instant) -> Bucket:
+    """Return a bucket as it is now; one of another limit begins anew."""
+    if found is None or found.per_minute != per_minute:
+        return full(per_minute, now)
+    return refill(found, now)

@@ -92,6 +92,8 @@ class Taints:
         self._looked_at = float("-inf")
         self._seen_until = EPOCH
         self._lock = threading.Lock()
+        self.listener: Callable[[str, Taint | None], None] = lambda _session_id, _taint: None
+        """Told of each taint of this process, before an answer is."""
 
     def of(self, session_id: str, items: Callable[[], Iterable[str]] | None = None) -> Taint | None:
         """Return the taint of a session, if it has one now.
@@ -118,6 +120,11 @@ class Taints:
 
     def note(self, session_id: str, taint: Taint | None) -> None:
         """Apply a taint that this process just recorded."""
+        self.take(session_id, taint)
+        self.listener(session_id, taint)
+
+    def take(self, session_id: str, taint: Taint | None) -> None:
+        """Apply a taint that another process tells of before it stands in the ledger."""
         with self._lock:
             self._set(session_id, taint)
 

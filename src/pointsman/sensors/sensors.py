@@ -8,8 +8,8 @@ never loses or decides an event twice.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from msgspec import Raw, Struct
@@ -58,6 +58,8 @@ from pointsman.workflows.templates import fill
 from pointsman.workflows.workflow import WorkflowRunner, WorkflowText
 
 MOST_BACKOFF_MS = 3_600_000
+LOCK = "sensors"
+"""The sole right to change the states of sensors."""
 
 
 def _problem_lines(problems: Mapping[str, Sequence[str]]) -> list[str]:
@@ -98,7 +100,21 @@ class SensorService:
         """Called with each result of an event."""
         self._busy: set[tuple[str, int, str]] = set()
         self._lock = threading.RLock()
+        self._depth = 0
         self._unrunnable: frozenset[str] = frozenset()
+
+    @contextmanager
+    def _hold_states(self) -> Iterator[None]:
+        """Keep other threads, and other processes of the home, from the states of sensors."""
+        with self._lock:
+            self._depth += 1
+            lease = self._home.lease(LOCK, waits=True) if self._depth == 1 else None
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if lease is not None:
+                    lease.release()
 
     def check(self, names: Sequence[str] = ()) -> list[str]:
         """Return the problems of sensors that cannot run what their decisions choose.
@@ -139,7 +155,7 @@ class SensorService:
         """Accept an observation of a webhook or a person; return its event unless filtered."""
         if not self._is_active(sensor):
             raise InputError(f"the sensor `{sensor.id}` is not active")
-        with self._lock:
+        with self._hold_states():
             state = self.states.load(sensor.id)
             event = self._number_event(sensor, state, happened)
             self.states.save(sensor.id, state)
@@ -148,7 +164,7 @@ class SensorService:
     def work(self, sensor: Sensor) -> Instant | None:
         """Do the due work of one sensor, without reading its source; return when more is due."""
         while True:
-            with self._lock:
+            with self._hold_states():
                 state = self.states.load(sensor.id)
                 self._fire(sensor, state)
                 self._decide(sensor, state)
@@ -159,7 +175,7 @@ class SensorService:
             try:
                 # Not under the lock: an action may take minutes, and a hook must not wait for it.
                 done = self._run_or_fail(sensor, item)
-                with self._lock:
+                with self._hold_states():
                     self._record_result(sensor, item, done)
             finally:
                 self._busy.discard(_key(item))
@@ -175,7 +191,7 @@ class SensorService:
         return due[0] if due and state.status != "disabled" else None
 
     def _poll(self, sensor: Sensor) -> Instant | None:
-        with self._lock:
+        with self._hold_states():
             state = self.states.load(sensor.id)
             self._read_source(sensor, state)
             return next_poll(sensor, state.cursor_value())

@@ -6,11 +6,13 @@ The facts are those recorded, so nothing but the policy differs. It records noth
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import cache, partial
 from itertools import islice
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.audit.backtest.result import (
@@ -37,6 +39,8 @@ from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import DECISION_VERSION, decide
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
+from pointsman.turns.proofs.differences import Way, way_of
+from pointsman.turns.proofs.examples import winner_of
 from pointsman.turns.registry.models import model_id
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 
@@ -138,21 +142,29 @@ class HomeBacktester:
 
     def count(self, tally: BacktestTally, each: Range, since: Instant) -> None:
         """Decide the turns of a range again; a turn that cannot be decided is counted too."""
+        for entry, facts in self.turns(each, since):
+            try:
+                decided = self.decide_again(each.number, entry, facts)
+            except ReplayError as error:
+                tally.miss(Unable(entry.ref, error.code, error.message))
+                continue
+            if decided is not None:
+                tally.add(decided)
+
+    def turns(self, each: Range, since: Instant) -> Iterator[tuple[Entry, bytes | None]]:
+        """Yield the decisions of turns in a range, each with its facts."""
         rows = self._replayer.ledger.decisions(each.number, each.first, each.end, since)
         while batch := [*islice(rows, BATCH)]:
             self._replayer.expect(facts for _, facts in batch)
-            for entry, facts in batch:
-                if entry.kind == TURN:
-                    self._count(tally, each.number, entry, facts)
+            yield from (row for row in batch if row[0].kind == TURN)
 
-    def _count(self, tally: BacktestTally, number: int, entry: Entry, facts: bytes | None) -> None:
-        try:
-            self._replayer.check(number, entry)
-            _, record, aside = read_recorded(entry.payload)
-            if self._previews or not aside.is_preview:
-                tally.add(self._decide_again(entry, record, facts))
-        except ReplayError as error:
-            tally.miss(Unable(entry.ref, error.code, error.message))
+    def decide_again(self, number: int, entry: Entry, facts: bytes | None) -> RedecidedTurn | None:
+        """Decide a recorded turn again, or raise; None for a preview where they are left out."""
+        self._replayer.check(number, entry)
+        _, record, aside = read_recorded(entry.payload)
+        if aside.is_preview and not self._previews:
+            return None
+        return self._decide_again(entry, record, facts)
 
     def _decide_again(
         self, entry: Entry, record: DecisionRecord, body: bytes | None
@@ -215,3 +227,46 @@ def _read_facts(record: DecisionRecord, body: bytes | None) -> TurnFacts:
         raise MissingSnapshot(f"the facts `{record.facts_id}` are not stored")
     check_content(record.facts_id, body, "facts")
     return FACTS_FORM.decode(body)
+
+
+class RecordedWays(Struct, frozen=True):
+    """The recorded turns under two policies; `unable` could not be decided again."""
+
+    turns: int
+    unable: int
+    differing: dict[tuple[Way, Way], int]
+
+
+def recorded_ways(
+    home: Home,
+    before: TurnPolicy,
+    after: TurnPolicy,
+    since: Instant = EPOCH,
+    progress: Progress | None = None,
+) -> RecordedWays:
+    """Decide every recorded turn under both policies, and count those that differ."""
+    differing: Counter[tuple[Way, Way]] = Counter()
+    turns = unable = done = 0
+    if not home.database.exists():
+        return RecordedWays(0, 0, {})
+    ranges = ledger_ranges(home, RANGE)
+    total = sum(each.entries for each in ranges)
+    with closing(HomeBacktester(home, before)) as old, closing(HomeBacktester(home, after)) as new:
+        for each in ranges:
+            for entry, facts in old.turns(each, since):
+                try:
+                    then = old.decide_again(each.number, entry, facts)
+                    now = new.decide_again(each.number, entry, facts)
+                except ReplayError:
+                    unable += 1
+                    continue
+                if then is None or now is None:
+                    continue
+                turns += 1
+                if then.after[0].chosen_model != now.after[0].chosen_model:
+                    pair = (way_of(winner_of(*then.after)), way_of(winner_of(*now.after)))
+                    differing[pair] += 1
+            done += each.entries
+            if progress is not None:
+                progress(done, total)
+    return RecordedWays(turns, unable, dict(differing))

@@ -74,6 +74,8 @@ class Feed:
         self._most = most_readers
         self._readers: list[Reader] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.look: Callable[[], None] | None = None
+        """Looks for entries of other processes, where a reader begins; blocks."""
 
     @property
     def readers(self) -> int:

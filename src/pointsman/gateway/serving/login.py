@@ -20,6 +20,7 @@ from pointsman.access.roles import Scope
 from pointsman.errors import NotAuthenticated, NotPermitted, OriginRefused
 from pointsman.gateway.serving.http import Asked
 from pointsman.kernel.instant import SECOND, Instant
+from pointsman.storage.stores.live import LiveStore
 
 COOKIE: Final = "pointsman"
 PAGE_HEADER: Final = b"x-pointsman-page"
@@ -57,28 +58,52 @@ class Logins:
 
     def begin(self, who: Principal, now: Instant) -> tuple[Halves, Login]:
         """Log a principal in."""
-        self._forget_old(now)
         halves = Halves(self._random(ENTROPY), self._random(ENTROPY))
         login = Login(who.key_id, Instant(now + LASTS_S * SECOND))
-        self._known[_digest(halves)] = login
+        self._keep(_digest(halves), login, now)
         return halves, login
 
     def find(self, asked: Asked, now: Instant) -> Login | None:
         """Return the login of a request that carries both halves of one."""
         halves = halves_of(asked)
-        login = None if halves is None else self._known.get(_digest(halves))
+        login = None if halves is None else self._recall(_digest(halves))
         return login if login is not None and login.expires_at > now else None
 
     def end(self, asked: Asked) -> None:
         """End the login of a request."""
         halves = halves_of(asked)
         if halves is not None:
-            self._known.pop(_digest(halves), None)
+            self._drop(_digest(halves))
 
-    def _forget_old(self, now: Instant) -> None:
+    def _keep(self, digest: bytes, login: Login, now: Instant) -> None:
         self._known = {name: each for name, each in self._known.items() if each.expires_at > now}
         while len(self._known) >= MOST_LOGINS:
             del self._known[next(iter(self._known))]
+        self._known[digest] = login
+
+    def _recall(self, digest: bytes) -> Login | None:
+        return self._known.get(digest)
+
+    def _drop(self, digest: bytes) -> None:
+        self._known.pop(digest, None)
+
+
+class SharedLogins(Logins):
+    """Who is logged in at any worker of one gateway."""
+
+    def __init__(self, store: LiveStore) -> None:
+        super().__init__()
+        self._store = store
+
+    def _keep(self, digest: bytes, login: Login, now: Instant) -> None:
+        self._store.add_login(digest, login.key_id, now, login.expires_at, MOST_LOGINS)
+
+    def _recall(self, digest: bytes) -> Login | None:
+        found = self._store.find_login(digest)
+        return None if found is None else Login(found[0], Instant(found[1]))
+
+    def _drop(self, digest: bytes) -> None:
+        self._store.drop_login(digest)
 
 
 def halves_of(asked: Asked) -> Halves | None:

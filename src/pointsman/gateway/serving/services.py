@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
@@ -15,7 +16,7 @@ from pointsman.app import Pointsman
 from pointsman.audit.turn_catalog import TurnCatalog
 from pointsman.calls.flow import Fallback, TurnLock, TurnLocks
 from pointsman.calls.services import CallServices
-from pointsman.errors import PolicyElsewhere
+from pointsman.errors import LedgerError, PolicyElsewhere
 from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.login import Logins
 from pointsman.gateway.serving.route import Route
@@ -34,7 +35,10 @@ from pointsman.storage.stores.sessions import SessionStore
 from pointsman.storage.writer.durability import LoopBridge
 
 if TYPE_CHECKING:
+    from pointsman.gateway.serving.neighbours import Neighbours
     from pointsman.gateway.serving.sharing import Sharing
+    from pointsman.gateway.serving.workers import WorkerCounts
+    from pointsman.gateway.supervisor import Seat
 
 
 class ReplicaRow(Struct, frozen=True):
@@ -55,6 +59,14 @@ class SharedReport(Struct, frozen=True):
     redis: Literal["ok", "down"] | None
     trouble: dict[str, str]
     replicas: tuple[ReplicaRow, ...]
+
+
+class WorkerStatus(Struct, frozen=True):
+    """How one worker stands: requests under way, readers of its feed, whether its ledger writes."""
+
+    in_flight: int
+    feed_readers: int
+    is_writable: bool
 
 
 class GatewayServices(Struct, frozen=True):
@@ -88,6 +100,12 @@ class GatewayServices(Struct, frozen=True):
     logins: Logins = field(default_factory=Logins)
     sharing: Sharing | None = None
     """The state shared with other replicas; none where the home is a folder of files."""
+    seat: Seat | None = None
+    """Which worker this is; none where one process serves alone."""
+    counts: WorkerCounts | None = None
+    """What all workers have counted; none where one process serves alone."""
+    neighbours: Neighbours | None = None
+    """The other gateways of this folder; none where it is one of several replicas alone."""
     stopping: list[bool] = []
     """Holds something once the gateway was told to stop."""
     fallback: Fallback = Fallback()
@@ -110,9 +128,25 @@ class GatewayServices(Struct, frozen=True):
         after an edit which the look did not see.
         """
         if not self.looked:
+            if self.neighbours is not None:
+                self.neighbours.look_once()
             self.looked.append(self.pointsman.files.in_force())
             asyncio.get_running_loop().call_soon(self.looked.clear)
         return self.looked[0]
+
+    def announce(self, what: str) -> None:
+        """Tell every other gateway that keys, pins or the policy changed, before a caller is."""
+        if self.neighbours is not None:
+            # It is done all the same: where this cannot be told now, others look by themselves.
+            with suppress(LedgerError):
+                self.neighbours.announce(what)
+        if self.sharing is not None:
+            self.sharing.announce_change()
+
+    def standing(self) -> WorkerStatus:
+        """Return how this process stands."""
+        ledger = self.pointsman.decision_recorder.recorder().health
+        return WorkerStatus(self.metrics.in_flight, self.feed.readers, ledger.is_writable)
 
     def is_alone(self) -> bool:
         """Tell whether no more than one request to a model is under way, and the ledger is here."""

@@ -22,10 +22,10 @@ from pointsman.app import Pointsman
 from pointsman.calls.flow import TurnLock
 from pointsman.errors import PointsmanError
 from pointsman.gateway.serving.addresses import hide_addresses
+from pointsman.gateway.serving.chain_follower import ChainFollower
 from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.services import ReplicaRow, SharedReport
 from pointsman.gateway.telemetry.logs import Log
-from pointsman.kernel.entry import Entry
 from pointsman.kernel.instant import Instant
 from pointsman.replicas.replica import Replica
 from pointsman.replicas.shared_health import SharedHealth
@@ -34,7 +34,6 @@ from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.postgres.place import PostgresStore
 from pointsman.storage.sharing import LookAhead, WaitingTurn
-from pointsman.storage.stores.entries import LedgerReader
 from pointsman.turns.facts import BudgetLeft
 from pointsman.turns.registry.models import is_local
 from pointsman.turns.registry.provider_state import Health, Thresholds
@@ -92,7 +91,7 @@ class Sharing:
         self._looks: list[tuple[str, asyncio.Future[LookAhead]]] = []
         """Turns that wait for the next look at their session."""
         self._looking: asyncio.Task[None] | None = None
-        self._feeding: _Feeding | None = None
+        self._followed: ChainFollower | None = None
 
     def begin(self, feed: Feed, log: Log) -> None:
         """Join the other replicas, and follow their entries."""
@@ -103,7 +102,7 @@ class Sharing:
         if self._published is not None:
             self._published.look()
             self._published.is_followed = True
-        self._feeding = _Feeding(self._pointsman, feed)
+        self._followed = ChainFollower(self._pointsman, feed)
         self.replica.following.append(self._follow)
         self.replica.begin()
 
@@ -114,8 +113,8 @@ class Sharing:
         if self._published is not None:
             self._published.is_followed = False
         self.replica.end()
-        if self._feeding is not None:
-            self._feeding.close()
+        if self._followed is not None:
+            self._followed.close()
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run work that waits for the network in a thread."""
@@ -240,50 +239,8 @@ class Sharing:
             if self._published is not None:
                 self._published.look()
             self._keyring.look(self._pointsman.clock.now())
-            if self._feeding is not None:
-                self._feeding.look()
-
-
-class _Feeding:
-    """Publishes the entries of other replicas, as long as the feed has readers."""
-
-    def __init__(self, pointsman: Pointsman, feed: Feed) -> None:
-        self._feed = feed
-        self._home = pointsman.home
-        self._own = pointsman.decision_recorder.recorder().chain
-        self._reader: LedgerReader | None = None
-        self._seen: dict[str, int] = {}
-
-    def look(self) -> None:
-        """Publish the entries of other replicas since the last look; the first publishes none."""
-        if not self._feed.readers:
-            self.close()
-            return
-        if self._reader is None:
-            self._reader = LedgerReader(self._home.database)
-            chains = self._reader.chains().items()
-            self._seen = {name: self._reader.size(number) for name, number in chains}
-            return
-        found: list[Entry] = []
-        for name, number in self._reader.chains().items():
-            if name != self._own:
-                found += self._since(name, number)
-        if found:
-            self._feed.publish(sorted(found, key=lambda entry: entry.at))
-
-    def _since(self, name: str, number: int) -> list[Entry]:
-        if self._reader is None:
-            return []
-        found = [*self._reader.chain_entries(number, self._seen.get(name, 0))]
-        if found:
-            self._seen[name] = found[-1].seq + 1
-        return found
-
-    def close(self) -> None:
-        """Look no more."""
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
+            if self._followed is not None:
+                self._followed.look()
 
 
 def opened_sharing(

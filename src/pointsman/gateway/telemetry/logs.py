@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -27,6 +28,17 @@ Event = Literal["request", "api"]
 """A call to a model endpoint, or to any other route."""
 
 Write = Callable[[bytes], object]
+
+
+def write_whole_lines(data: bytes) -> None:
+    """Write lines so that those of other processes on the same pipe fall between, not into them."""
+    lines, piece = data.splitlines(keepends=True), b""
+    for line in lines:
+        if piece and len(piece) + len(line) > select.PIPE_BUF:
+            os.write(2, piece)
+            piece = b""
+        piece += line
+    os.write(2, piece)
 
 
 class LogLine(Struct, frozen=True, gc=False):
@@ -136,6 +148,18 @@ class Log:
         """Log a problem with the state that replicas share."""
         at = instant_text(self._clock.now())
         value = {"time": at, "level": "warning", "event": "shared", "message": message}
+        self._write(msgspec.json.encode(value) + b"\n")
+
+    def worker_ended(self, number: int, process: int, ended: str) -> None:
+        """Log how a worker ended that is begun again."""
+        value = {
+            "time": instant_text(self._clock.now()),
+            "level": "warning",
+            "event": "worker_ended",
+            "worker": number,
+            "process": process,
+            "ended": ended,
+        }
         self._write(msgspec.json.encode(value) + b"\n")
 
     def flush(self) -> None:

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import Struct
+
 from pointsman.errors import NotAuthenticated
 
 BUCKETS_S: Final = (
@@ -57,6 +59,13 @@ class _Histogram:
         """Add a value."""
         self.counts[bisect_left(BUCKETS_S, seconds)] += 1
         self.total += seconds
+
+
+class WorkerTotals(Struct, frozen=True):
+    """The counts of one worker, by name and labels."""
+
+    counters: dict[str, list[tuple[Labels, int]]]
+    histograms: dict[str, list[tuple[Labels, list[int], float]]]
 
 
 class _ModelCounters:
@@ -127,6 +136,30 @@ class GatewayMetrics:
     def refused_key(self, error: NotAuthenticated) -> None:
         """Count a key that was not taken; its caller is not told why."""
         self.count("pointsman_refused_keys_total", (("reason", error.reason or error.code),))
+
+    def totals(self) -> WorkerTotals:
+        """Return everything that was counted, to be added up with that of other workers."""
+        return WorkerTotals(
+            {
+                name: [(labels, each.value) for labels, each in found.items()]
+                for name, found in self._counters.items()
+            },
+            {
+                name: [(labels, each.counts, each.total) for labels, each in found.items()]
+                for name, found in self._histograms.items()
+            },
+        )
+
+    def add(self, counted: WorkerTotals) -> None:
+        """Add what another worker has counted."""
+        for name, counters in counted.counters.items():
+            for labels, value in counters:
+                self.count(name, labels, value)
+        for name, histograms in counted.histograms.items():
+            for labels, counts, total in histograms:
+                own = self.histogram(name, labels)
+                own.counts = [sum(both) for both in zip(own.counts, counts, strict=True)]
+                own.total += total
 
     def total(self, name: str) -> int:
         """Return the sum of a counter over all its labels."""

@@ -108,6 +108,8 @@ class ModelEndpoint:
 
     def check_caller(self, asked: Asked) -> bool:
         """Raise unless the caller may call models."""
+        if self.parts.neighbours is not None:
+            self.parts.neighbours.look_once()
         caller_of(self.parts, asked)
         return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import threading
@@ -11,6 +12,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 import uvloop
+from msgspec import Struct
 
 from pointsman.gateway.wire.body_memory import BodyMemory, trim_memory
 from pointsman.gateway.wire.connection import ClientConnection, HttpService
@@ -21,6 +23,13 @@ BACKLOG: Final = 2048
 ACCEPTS_A_ROUND: Final = 8
 """How often the listening socket is registered with the event loop, which accepts one caller a
 round on each: beside a thousand streams a round is long, and callers would wait for seconds."""
+
+
+class Lifeline(Struct, frozen=True):
+    """What ties a worker to its supervisor: a file that ends with it, and one to say "ready"."""
+
+    life: int
+    ready: int
 
 
 class LivingService(HttpService, Protocol):
@@ -46,9 +55,12 @@ class LivingService(HttpService, Protocol):
 class Serving:
     """Serves on sockets that listen."""
 
-    def __init__(self, service: LivingService, limits: Server) -> None:
+    def __init__(
+        self, service: LivingService, limits: Server, lifeline: Lifeline | None = None
+    ) -> None:
         self.service = service
         self.limits = limits
+        self._lifeline = lifeline
         self.loop: asyncio.AbstractEventLoop
         self.connections: set[ClientConnection] = set()
         self.untried: dict[ClientConnection, None] = {}
@@ -73,6 +85,9 @@ class Serving:
                 await self._listen(each.dup())
             await self._listen(each)
         self.started = True
+        if self._lifeline is not None:
+            os.write(self._lifeline.ready, b"r")
+            os.close(self._lifeline.ready)
         while not self.should_exit:
             await asyncio.sleep(SWEPT_EVERY_S)
             self._sweep()
@@ -87,8 +102,20 @@ class Serving:
 
     def _heed_signals(self) -> None:
         if threading.current_thread() is threading.main_thread():
-            for each in (signal.SIGINT, signal.SIGTERM):
+            heeded = (
+                (signal.SIGINT, signal.SIGTERM) if self._lifeline is None else (signal.SIGTERM,)
+            )
+            for each in heeded:
                 self.loop.add_signal_handler(each, self._exit)
+        if self._lifeline is not None:
+            # It is readable once no supervisor holds its other end.
+            self.loop.add_reader(self._lifeline.life, self._outlive)
+
+    def _outlive(self) -> None:
+        """End as well: without its supervisor a worker would hold the port for ever."""
+        if self._lifeline is not None:
+            self.loop.remove_reader(self._lifeline.life)
+        self.should_exit = True
 
     def _exit(self) -> None:
         # A second signal waits no longer.

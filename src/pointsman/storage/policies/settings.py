@@ -34,6 +34,7 @@ REDIS = ("redis://", "rediss://", "unix://")
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Seconds = Annotated[int, Meta(ge=1, le=86_400)]
 Bytes = Annotated[int, Meta(ge=1024, le=1 << 30)]
+MOST_WORKERS = 32
 
 
 class Server(Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,7 +44,7 @@ class Server(Struct, frozen=True, forbid_unknown_fields=True):
     loopback names are answered on a loopback address. `max_keyless_bytes` is how much callers
     without a valid key, taken together, may have sent that is not answered yet. When told to stop,
     it says so by its readiness and serves on for `drain_s`; what is in flight then gets `grace_s`
-    to end.
+    to end. `workers` is how many processes serve; limits of connections and bytes are each one's.
     """
 
     host: str = "127.0.0.1"
@@ -59,6 +60,7 @@ class Server(Struct, frozen=True, forbid_unknown_fields=True):
     max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 2048
     drain_s: Annotated[int, Meta(ge=0, le=3600)] = 0
     grace_s: Annotated[int, Meta(ge=1, le=3600)] = 10
+    workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] | None = None
 
 
 class ReplicaSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -194,9 +194,9 @@ def sqlite_errors_told(path: Path) -> Iterator[None]:
         raise LedgerBroken(
             f"the database is damaged: {error}", where=str(path), hint=hint
         ) from error
-    except UNREACHABLE as error:
-        check_reachable(error, path)
     except apsw.Error as error:
+        if isinstance(error, UNREACHABLE):
+            check_reachable(error, path)
         raise LedgerUnavailable(f"it cannot be read now: {error}", where=str(path)) from error
 
 

@@ -69,6 +69,10 @@ class SessionStore:
             self._looked_at, self._commits_seen = now, commits
         return self._pinned.get(session_id, "")
 
+    def look_again(self) -> None:
+        """Have the next question for a pin answered by the database."""
+        self._looked_at = float("-inf")
+
     def pins(self) -> list[Pin]:
         """Return every pin."""
         rows = self._reading.execute(_SQL["pinned"])

@@ -198,10 +198,17 @@ class TurnIndex:
         rows = self._rows("read_progress", ())
         return {str(name): Mark(int(at), bytes(last)) for name, at, last in rows}  # type: ignore[call-overload] # STRICT tables
 
-    def take(self, chain: str, mark: Mark, rows: Iterable[Row]) -> None:
-        """Add what the next entries of a chain say, and how far that goes."""
-        with self._lock, told_errors(self._path):
-            in_transaction(self._connection, lambda: self._add_rows(chain, mark, rows))
+    def take(self, chain: str, mark: Mark, rows: Iterable[Row], first: int | None = None) -> bool:
+        """Add the next entries of a chain, and how far they go.
+
+        False, and nothing is added, where another process has read from `first` on before.
+        """
+        with self._lock, told_errors(self._path), self._connection.transaction():
+            read = self.marks().get(chain)
+            if first is not None and first != (read.next if read else 0):
+                return False
+            self._add_rows(chain, mark, rows)
+            return True
 
     def clear(self) -> None:
         """Forget everything: the ledger is not the one that was read."""

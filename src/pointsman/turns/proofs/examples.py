@@ -26,6 +26,7 @@ from pointsman.turns.proofs.found_turn import FoundTurn, with_budget
 from pointsman.turns.proofs.similar_turns import SimilarTurns, rows_for
 from pointsman.turns.proofs.solver import Model
 from pointsman.turns.proofs.turn_variables import TurnVariables
+from pointsman.turns.rules.review import clock_text
 from pointsman.turns.trace import TurnOutcome, TurnTrace
 
 
@@ -100,7 +101,7 @@ def given_facts(facts: TurnFacts, alias: str | None) -> GivenFacts:
         requires_structured_output=facts.requires_structured_output,
         skills_matching_message=facts.skills_matching_message,
         file_extensions_in_context=facts.file_extensions_in_context,
-        local_time=f"{facts.local_minutes // 60:02d}:{facts.local_minutes % 60:02d}",
+        local_time=clock_text(facts.local_minutes),
         cost_today_usd=Decimal(microusd_text(facts.cost_today_microusd)),
         privacy_level=facts.privacy_level,
         network_state=facts.network_state,
@@ -125,8 +126,8 @@ def given_facts(facts: TurnFacts, alias: str | None) -> GivenFacts:
         ),
         excluded_models=facts.excluded_models,
         caller=None if facts.caller is UNSET else facts.caller,
-        tool_names=None if facts.tool_names is UNSET else facts.tool_names,
         split_units=None if facts.split_units is UNSET else facts.split_units,
+        tool_names=None if facts.tool_names is UNSET else facts.tool_names,
         named_model=None if named is UNSET else named,
         max_output_tokens=None if facts.max_output_tokens is UNSET else facts.max_output_tokens,
     )

@@ -11,7 +11,14 @@ from msgspec.structs import replace
 from pointsman.errors import PolicyTooComplex
 from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.wb1 import Salted
-from pointsman.turns.facts import ANY_MODEL, BudgetLeft, CallerFacts, SplitUnits, TurnFacts
+from pointsman.turns.facts import (
+    ANY_MODEL,
+    BudgetLeft,
+    CallerFacts,
+    Override,
+    SplitUnits,
+    TurnFacts,
+)
 from pointsman.turns.proofs.solver import Model
 from pointsman.turns.proofs.turn_variables import (
     BOUNDS,
@@ -78,6 +85,11 @@ class FoundTurn:
         values = self._turn.choices.get("override", {})
         return next((each for each, literal in values.items() if self._model[literal] > 0), None)
 
+    def override(self, aliases: Mapping[str, str]) -> Override | None:
+        """Return the override of the message under a policy with these aliases."""
+        alias = self.alias()
+        return None if alias is None else Override(alias, aliases[alias])
+
     def _number(self, name: NumberName) -> int:
         limits = self._turn.numbers[name]
         first, last = BOUNDS[name]
@@ -123,7 +135,7 @@ class FoundTurn:
                 for (rule, each), limits in self._turn.draws.items()
                 if each == by
             ]
-            names = (getattr(known, by), *(f"{by}-{n}" for n in range(MOST_NAMES)))
+            names = (getattr(known, by), "", *(f"{by}-{n}" for n in range(MOST_NAMES)))
             fitting = (name for name in names if _draws(name, shares))
             name = next(fitting, None)
             if name is None:
@@ -157,7 +169,7 @@ class FoundTurn:
             )
             freed: dict[str, object] = {
                 "availability": {}, "configured": None, "allowed_models": None,
-                "excluded_models": (), "network_state": "online",
+                "excluded_models": (), "stops": UNSET, "network_state": "online",
             }  # fmt: skip
             base, out = replace(base, **freed), {*out, *still}
         if not out:

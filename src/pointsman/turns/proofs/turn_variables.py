@@ -86,10 +86,8 @@ class TurnVariables:
         """Return a literal that holds where the unit of a turn draws more than this for a rule."""
         if not 0 <= limit < DRAWS - 1:
             return TRUE if limit < 0 else -TRUE
-        units = self.base.split_units
-        unit = "" if units is UNSET else getattr(units, by)
         known = self.draws.setdefault((rule, by), {})
-        return self._above(known, limit, draw_number(salt_of(rule), unit))
+        return self._above(known, limit, _own_draw(self.base, rule, by))
 
     def _above(self, known: dict[int, int], limit: int, own: int) -> int:
         """Return the literal of a limit, in order with those of the same number."""
@@ -267,6 +265,13 @@ class TurnVariables:
             found[choice] = either(
                 -lit if each == own_choice else lit for each, lit in values.items()
             )
+        for by in dict.fromkeys(by for _, by in self.draws):
+            found[f"split by {by}"] = either(
+                -literal if _own_draw(base, rule, by) > limit else literal
+                for (rule, unit), limits in self.draws.items()
+                if unit == by
+                for limit, literal in limits.items()
+            )
         for caller, values in self.callers.items():
             own_value = caller_of(base, caller)
             found[f"caller {caller}"] = either(
@@ -347,6 +352,11 @@ def number_of(facts: TurnFacts, name: NumberName) -> int:
     return facts.local_minutes if name == "local_minutes" else facts.cost_today_microusd
 
 
+def _own_draw(facts: TurnFacts, rule: str, by: SplitBy) -> int:
+    units = facts.split_units
+    return draw_number(salt_of(rule), "" if units is UNSET else getattr(units, by))
+
+
 def choice_of(facts: TurnFacts, name: ChoiceName) -> str | None:
     """Return the value of a fact that is one of several names, or none."""
     if name == "override":
@@ -358,8 +368,10 @@ def choice_of(facts: TurnFacts, name: ChoiceName) -> str | None:
 def was_out(facts: TurnFacts, model: str, *, is_local: bool) -> bool:
     """Tell whether an outage, a missing key or a permission keeps a model from a turn."""
     known = (facts.availability.get(provider_of(model)), facts.availability.get(model))
+    stops = () if facts.stops is UNSET else facts.stops
     return (
-        (facts.network_state == "offline" and not is_local)
+        any(each.scope != "provider" or each.name == provider_of(model) for each in stops)
+        or (facts.network_state == "offline" and not is_local)
         or any(each in {"unavailable", "rate_limited"} for each in known)
         or (facts.configured is not None and model not in facts.configured)
         or (facts.allowed_models is not None and model not in facts.allowed_models)

@@ -400,7 +400,7 @@ _MONEY = {
 
 def _value_text(value: str | int | bool | tuple[str, ...] | TimeWindow) -> str:  # noqa: FBT001 - it is the value
     if isinstance(value, TimeWindow):
-        return f"{_clock(value.start)}-{_clock(value.end)}"
+        return f"{clock_text(value.start)}-{clock_text(value.end)}"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
@@ -408,5 +408,6 @@ def _value_text(value: str | int | bool | tuple[str, ...] | TimeWindow) -> str: 
     return quote(value) if isinstance(value, str) else str(value)
 
 
-def _clock(minutes: int) -> str:
+def clock_text(minutes: int) -> str:
+    """Write minutes since midnight as a clock shows them."""
     return f"{minutes // 60:02d}:{minutes % 60:02d}"

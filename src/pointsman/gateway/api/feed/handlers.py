@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
+from pointsman.errors import LedgerError
 from pointsman.gateway.api.request import ApiRequest
-from pointsman.gateway.serving.http import EVENTS, NO_STORE, Answer, AnswerWriter, Receive, Send
+from pointsman.gateway.serving.http import (
+    EVENTS,
+    NO_STORE,
+    Answer,
+    AnswerWriter,
+    Receive,
+    Send,
+    in_thread,
+)
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.endpoints import DisconnectWatch
 
@@ -34,6 +44,10 @@ class FeedApi:
         reader = feed.join(reach)
         watch = DisconnectWatch(receive)
         try:
+            if feed.look is not None:
+                # From here on: what another process records once the reader has a head is told.
+                with suppress(LedgerError):
+                    await in_thread(feed.look)
             await send.begin(200, _HEAD, b"retry: 2000\n: follows\n\n")
             while not reader.has_ended:
                 await send.more(await reader.next(self._heartbeat_s) or _BEAT)

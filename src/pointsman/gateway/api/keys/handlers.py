@@ -20,6 +20,7 @@ from pointsman.access.roles import Role, Scope, scopes_of
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.neighbours import KEYS
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import instant_text, read_instant
 from pointsman.kernel.literal import Usd
@@ -112,7 +113,7 @@ class KeyApi:
             limits=given.limits,
         )
         await in_thread(lambda: self._parts.keyring.create(key, token))
-        self._tell_replicas()
+        self._parts.announce(KEYS)
         return KeyMade(name, token, given.name)
 
     async def revoke_key(self, request: ApiRequest) -> KeyRow:
@@ -120,12 +121,8 @@ class KeyApi:
         name = request.part("id")
         now = self._parts.pointsman.clock.now()
         kept = await in_thread(lambda: self._parts.keyring.revoke(name, now))
-        self._tell_replicas()
+        self._parts.announce(KEYS)
         return _key_row(kept)
-
-    def _tell_replicas(self) -> None:
-        if self._parts.sharing is not None:
-            self._parts.sharing.announce_change()
 
 
 def _key_row(kept: KeptKey) -> KeyRow:

@@ -56,6 +56,16 @@ ROUTES: Final = (
         ),
         Route(
             "POST",
+            "/api/policies/{name}/difference",
+            "act",
+            ACTING,
+            "tell every kind of turns that a policy being written decides differently",
+            handler="compare_policy",
+            answer="DifferenceAnswer",
+            body="DifferenceBody",
+        ),
+        Route(
+            "POST",
             "/api/policies/{name}/try",
             "act",
             ACTING,

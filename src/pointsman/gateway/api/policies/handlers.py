@@ -18,6 +18,7 @@ from pointsman.gateway.api.policies.files import policy_name
 from pointsman.gateway.api.policies.shapes import (
     CheckAnswer,
     CheckBody,
+    DifferenceBody,
     ProblemRow,
     RuleLine,
     RulesAnswer,
@@ -121,6 +122,23 @@ class PolicyApi:
         policy = pointsman.in_force().ready.policy
         read_table(text, name, [each.name for each in KINDS], policy.models)
         return policy
+
+    async def compare_policy(self, request: ApiRequest) -> dict[str, object]:
+        """Tell every kind of turns that the candidate decides differently from the one in force."""
+        name, given = policy_name(request), request.body_as(DifferenceBody)
+        return await in_thread(lambda: self._compare(name, given))
+
+    def _compare(self, name: str, given: DifferenceBody) -> dict[str, object]:
+        # Imported here: few gateways are asked to compare.
+        from pointsman.operations.rules.difference import (  # noqa: PLC0415 - see above
+            compare_policies,
+            difference_value,
+        )
+
+        pointsman = self._parts.pointsman
+        before, after = pointsman.in_force().ready.policy, self._read(name, _bytes(given.text))
+        home = pointsman.home if given.count_recorded else None
+        return difference_value(compare_policies(before, after, home))
 
     async def try_policy(self, request: ApiRequest) -> dict[str, object]:
         """Decide a turn under a policy that is being written; records nothing, calls no model."""

@@ -73,6 +73,41 @@ class CheckAnswer(Struct, frozen=True):
     policy_id: str | None
 
 
+class DifferenceBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """A policy that is being written; recorded turns are counted where that is asked."""
+
+    text: PolicyText
+    count_recorded: bool = False
+
+
+class DifferentTurns(Struct, frozen=True):
+    """One kind of turns that the policy in force and the one being written decide differently."""
+
+    before_model: str
+    after_model: str
+    before: str
+    after: str
+    where: str
+    unless: tuple[str, ...]
+    is_exact: bool
+    is_usual: bool
+    recorded_turns: int | None
+    example: str | None
+
+
+class DifferenceAnswer(Struct, frozen=True):
+    """Every kind of turns that would be decided differently, those recorded most often first."""
+
+    headline: str
+    is_complete: bool
+    notes: tuple[str, ...]
+    steps: int
+    recorded_turns: int | None
+    recorded_differing: int | None
+    recorded_unable: int | None
+    kinds: tuple[DifferentTurns, ...]
+
+
 class TryBody(Struct, frozen=True, forbid_unknown_fields=True):
     """A policy that is being written, and the facts of a turn to try it on."""
 

@@ -11,6 +11,7 @@ from pointsman.access.keys import Principal
 from pointsman.errors import LedgerError
 from pointsman.gateway.api.feed.events import published_event
 from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.neighbours import POLICY
 from pointsman.gateway.serving.services import GatewayServices, check_own_files
 from pointsman.storage.files import replace_file
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
@@ -40,8 +41,7 @@ async def write_policy(
     if over:
         given = replace(given, over=over)
     await in_thread(lambda: pointsman.publish(given, _author(caller)))
-    if parts.sharing is not None:
-        parts.sharing.announce_change()
+    parts.announce(POLICY)
 
 
 def check_models(parts: GatewayServices, text: bytes) -> ModelsFile:

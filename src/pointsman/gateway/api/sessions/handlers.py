@@ -27,6 +27,7 @@ from pointsman.gateway.api.sessions.shapes import (
     TaintRow,
 )
 from pointsman.gateway.serving.http import in_thread
+from pointsman.gateway.serving.neighbours import PINS
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.incoming import resolve_model
 from pointsman.kernel.instant import instant_text
@@ -176,6 +177,7 @@ class SessionApi:
         draft = pinning_draft(names, Pinning(name, model, caller.key_id))
         await asyncio.wrap_future(pointsman.decision_recorder.recorder().append(draft))
         await asyncio.wrap_future(self._parts.sessions.pin(name, model, names.at))
+        self._parts.announce(PINS)
 
     async def clear_taint(self, request: ApiRequest) -> ClearTaintAnswer:
         """Let a session leave this machine again."""

@@ -13,7 +13,7 @@ from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.shapes import LedgerState
 from pointsman.gateway.serving.addresses import hide_addresses
 from pointsman.gateway.serving.http import JSON, NO_STORE, Answer, JsonAnswer
-from pointsman.gateway.serving.services import GatewayServices, SharedReport
+from pointsman.gateway.serving.services import GatewayServices, SharedReport, WorkerStatus
 from pointsman.gateway.telemetry.metrics import Labels, label_text
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.policies import InForce, PolicyFiles
@@ -34,9 +34,11 @@ GAUGES: Final = {
 }
 
 
-def gauge_lines(parts: GatewayServices, reach: str | None) -> Iterator[str]:
-    """Write every gauge in the format that Prometheus reads."""
-    found = _values(parts, reach)
+def gauge_lines(
+    parts: GatewayServices, reach: str | None, standing: WorkerStatus | None = None
+) -> Iterator[str]:
+    """Write every gauge in the format that Prometheus reads; `standing` is that of all workers."""
+    found = _values(parts, reach, standing or parts.standing())
     for name, told in GAUGES.items():
         yield f"# HELP {name} {told}"
         yield f"# TYPE {name} gauge"
@@ -44,11 +46,12 @@ def gauge_lines(parts: GatewayServices, reach: str | None) -> Iterator[str]:
             yield f"{name}{label_text(labels)} {value}"
 
 
-def _values(parts: GatewayServices, reach: str | None) -> dict[str, list[Value]]:
+def _values(
+    parts: GatewayServices, reach: str | None, standing: WorkerStatus
+) -> dict[str, list[Value]]:
     rates = parts.health.rates.rows()
-    is_writable = parts.pointsman.decision_recorder.recorder().health.is_writable
     return {
-        "pointsman_requests_in_flight": [((), str(parts.metrics.in_flight))],
+        "pointsman_requests_in_flight": [((), str(standing.in_flight))],
         "pointsman_provider_state": [
             (_provider(name), str(state)) for name, state in provider_states(parts).items()
         ],
@@ -67,8 +70,8 @@ def _values(parts: GatewayServices, reach: str | None) -> dict[str, list[Value]]
             for each in budget_rows(parts, reach)
             if each.left_usd is not None
         ],
-        "pointsman_feed_readers": [((), str(parts.feed.readers))],
-        "pointsman_ledger_writable": [((), str(int(is_writable)))],
+        "pointsman_feed_readers": [((), str(standing.feed_readers))],
+        "pointsman_ledger_writable": [((), str(int(standing.is_writable)))],
     }
 
 
@@ -96,11 +99,12 @@ class OpenApiAnswer(Struct, frozen=True):
     components: dict[str, Any]
 
 
-class HealthAnswer(Struct, frozen=True):
-    """The process is there."""
+class HealthAnswer(Struct, frozen=True, omit_defaults=True):
+    """The process is there; `worker` is its number where several serve."""
 
     status: Literal["ok"]
     version: str
+    worker: int | UnsetType = UNSET
 
 
 class PolicyState(Struct, frozen=True, omit_defaults=True):
@@ -137,7 +141,8 @@ class StatusApi:
 
     async def report_health(self, _request: ApiRequest) -> object:
         """Say that the process is there."""
-        return {"status": "ok", "version": VERSION}
+        seat = self._parts.seat
+        return HealthAnswer("ok", VERSION, UNSET if seat is None else seat.number)
 
     async def report_readiness(self, _request: ApiRequest) -> object:
         """Say whether turns can be served, and the problems of any part.
@@ -159,8 +164,11 @@ class StatusApi:
 
     async def write_metrics(self, request: ApiRequest) -> object:
         """Write the counts for Prometheus; of keys, those that the caller may see."""
-        gauges = gauge_lines(self._parts, request.caller.reach)
-        text = self._parts.metrics.text() + "\n".join([*gauges, ""])
+        metrics, standing = self._parts.metrics, None
+        if self._parts.counts is not None:
+            metrics, standing = self._parts.counts.gather()
+        gauges = gauge_lines(self._parts, request.caller.reach, standing)
+        text = metrics.text() + "\n".join([*gauges, ""])
         media = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
         return Answer(text.encode(), [media, NO_STORE])
 

@@ -1,4 +1,4 @@
-"""`POST /hooks/{name}`: webhooks for sensors, whose targets run in this process."""
+"""`POST /hooks/{name}`: webhooks for sensors; one gateway of the home at a time runs targets."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pointsman.errors import BodyTooLarge, InputError, NotFound, PointsmanError
+from pointsman.errors import BodyTooLarge, ChainHeld, InputError, NotFound, PointsmanError
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
-from pointsman.kernel.instant import SECOND
+from pointsman.kernel.instant import SECOND, Instant
 
 if TYPE_CHECKING:
     from pointsman.sensors.sensors import SensorService
 
 LONGEST_WAIT_S = 60.0
+
+AGAIN = SECOND // 4
+"""When a gateway looks again while its neighbour is at work, which may not have seen its hook."""
+
+WORK = "hooks"
+"""The sole right to run the targets of hooks."""
 
 SENSORS = "sensors"
 """The folder, as storage calls it; what reads it is loaded only where there is one."""
@@ -86,8 +92,20 @@ class HookApi:
         clock = self._parts.pointsman.clock
         while self._has_more:
             self._has_more = False
-            due = await in_thread(lambda: self._service.tick(hooks=True))
+            due = await in_thread(self._tick)
             if due is not None:
                 wait_s = max((due - clock.now()) / SECOND, 0.0)
                 await asyncio.sleep(min(wait_s, LONGEST_WAIT_S))
                 self._has_more = True
+
+    def _tick(self) -> Instant | None:
+        """Run due targets, unless another gateway of the home does; return when to look again."""
+        pointsman = self._parts.pointsman
+        try:
+            lease = pointsman.home.lease(WORK)
+        except ChainHeld:
+            return Instant(pointsman.clock.now() + AGAIN)
+        try:
+            return self._service.tick(hooks=True)
+        finally:
+            lease.release()
