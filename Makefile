@@ -160,6 +160,9 @@ campaign-power-loss: env ## 100,000 simulated power cuts
 	$(BIN)/python -m campaigns.power_loss
 campaign-tamper: env ## every bit of a bundle
 	$(BIN)/python -m campaigns.tamper
+.PHONY: campaign-witness
+campaign-witness: env ## an owner with all keys rewrites history in 100 ways
+	$(BIN)/python -m campaigns.witness
 campaign-canonical: env ## canonical bytes against rfc8785 on 200,000 values
 	$(BIN)/python -m campaigns.canonical
 campaign-proofs: env ## answers to claims against trying every turn of 100,000 small policies

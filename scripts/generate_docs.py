@@ -112,6 +112,8 @@ FAULTS = {
     "VALUE_CHANGED": "an attachment is not the one its entry names, or no entry names it",
     "VALUE_MISSING": "an attachment that an entry names is gone",
     "SNAPSHOT_FORGED": "a snapshot is not signed by a key of this ledger",
+    "WITNESS_DIFFERS": "a witness cosigned another history of the chain than the one here",
+    "WITNESS_AHEAD": "a witness cosigned more entries of the chain than there are here",
     "DATABASE_DAMAGED": "SQLite cannot read the database, or it belongs to another ledger",
 }
 VERDICTS = {

@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from pointsman.audit.backtest.result import Backtest
     from pointsman.audit.egress import EgressReport
     from pointsman.audit.export import BundleSummary
+    from pointsman.audit.ledger_query import LedgerQuery, QueryResult, ReportPeriod
+    from pointsman.audit.period_report import PeriodReport
     from pointsman.audit.receipts.shapes import Disclosure
     from pointsman.audit.replay import Progress, ReplayReport
     from pointsman.audit.verify import LedgerReport
@@ -79,11 +81,14 @@ if TYPE_CHECKING:
     from pointsman.jobs.agency import Agency
     from pointsman.jobs.agent_services import AgentServices
     from pointsman.jobs.jobs import Jobs
+    from pointsman.kernel.entry import Draft
     from pointsman.operations.erasure.erase import Eraser
     from pointsman.operations.rules.cases import RuleTable, TableReport
     from pointsman.operations.rules.publishing import PublishResult
     from pointsman.storage.policies.publications import Candidate
+    from pointsman.storage.policies.witness_settings import WitnessSettings
     from pointsman.turns.story.turn_story import TurnStory
+    from pointsman.witnessing.rounds import Witnessing
     from pointsman.workflows.branching import Branching
 
 __all__ = ["Given", "Pointsman", "SystemClock", "Ulids", "home_path"]
@@ -527,11 +532,32 @@ class Pointsman:
             home = self.home.seen_by(tenant)
             return backtest(home, policy, since, previews=previews, progress=progress)
 
-    def verify(self, progress: Callable[[int], None] | None = None) -> LedgerReport:
-        """Check chains, checkpoints and signatures."""
-        from pointsman.audit.verify import verify_ledger  # noqa: PLC0415 - as above
+    def verify(
+        self,
+        progress: Callable[[int], None] | None = None,
+        witnesses: WitnessSettings | None = None,
+        seen: Sequence[str] = (),
+    ) -> LedgerReport:
+        """Check chains, checkpoints and signatures, and compare them with the word of witnesses.
 
-        return verify_ledger(self.home, progress)
+        `witnesses` are those a verifier believes in place of the home's own; `seen` are notes that
+        were fetched from them.
+        """
+        from pointsman.audit.verify import verify_ledger  # noqa: PLC0415 - as above
+        from pointsman.audit.witnessed import terms_of  # noqa: PLC0415 - as above
+
+        believed = witnesses or self.files.settings().value.witnesses
+        return verify_ledger(self.home, progress, terms=terms_of(believed, seen))
+
+    def witnessing(self) -> Witnessing:
+        """Return what submits this home's checkpoints to its witnesses."""
+        from pointsman.witnessing.rounds import Witnessing  # noqa: PLC0415 - few homes have any
+
+        settings, sources = self.files.settings().value.witnesses, (self.clock, self.ids)
+        return Witnessing(self.home, settings, self._record_durably, sources)
+
+    def _record_durably(self, draft: Draft) -> None:
+        self.decision_recorder.recorder().record(draft)
 
     def egress(self, since: Instant = EPOCH, tenant: str | None = None) -> EgressReport:
         """Report the turns that left this machine since an instant, and verify the ledger."""
@@ -540,6 +566,23 @@ class Pointsman:
         check_recorded(self.home)
         with told_errors(self.home.database):
             return egress(self.home.seen_by(tenant), since)
+
+    def count_entries(self, query: LedgerQuery, period: ReportPeriod) -> QueryResult:
+        """Count entries of the ledger in a period."""
+        from pointsman.audit.ledger_query import run_queries  # noqa: PLC0415 - as above
+
+        check_recorded(self.home)
+        with told_errors(self.home.database), closing(self.home.reader()) as reader:
+            return run_queries(self.home, reader, [query], period)[0]
+
+    def period_report(self, period: ReportPeriod) -> PeriodReport:
+        """Report a period; the whole ledger is verified first."""
+        from pointsman.audit.period_report import period_report  # noqa: PLC0415 - as above
+
+        check_recorded(self.home)
+        verified = self.verify()
+        with told_errors(self.home.database):
+            return period_report(self.home, period, verified, self.clock.now())
 
     def export(
         self, target: Path, since: Instant = EPOCH, until: Instant = LATEST

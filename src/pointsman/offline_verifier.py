@@ -13,7 +13,7 @@ import json
 import re
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -42,6 +42,13 @@ NOTE = (
 UNKNOWN_KEY = (
     "compare it with the key that the ledger's owner published: anybody can sign with their own"
 )
+
+
+PROVEN = {
+    "outsiders": "proven against all without a key",
+    "operator_without_key": "proven against all without a key; nothing speaks against the owner",
+    "operator_with_key": "proven against everyone, the owner with all keys included",
+}
 
 
 class Unusable(Exception):
@@ -207,6 +214,11 @@ class Audit:
         self.peaks: list[bytes] = []
         self.wanted: list[tuple[int, bytes]] = []  # the attachments that must come next
         self.snapshot: tuple[str, str, bytes] | None = None
+        # For witnesses: of each chain the signed roots, and where it begins and ends here.
+        self.roots: dict[str, dict[int, str]] = {}
+        self.begun: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}
+        self.notes: list[str] = []
 
     def run(self) -> dict[str, Any] | None:
         """Check every line in order."""
@@ -332,6 +344,8 @@ class Audit:
         self.head, self.size, self.entries = leaf, self.size + 1, self.entries + 1
         self._grow(leaf)
         self.wanted = list(enumerate(digests))
+        if names[0] == "event.witness.cosigned":
+            self.notes.append(str(json.loads(payload).get("note")))
         self.snapshot = (names[1], names[2], payload) if names[0] == "snapshot" else None
         is_right = not self.snapshot or len(digests) == 1
         need(is_right, "the snapshot does not have one body", self.size - 1)
@@ -389,6 +403,7 @@ class Audit:
             need(is_start, "the part does not begin at its checkpoint")
             self.head, self.peaks, self.size = base64.b64decode(texts[1]), peaks, size
             self.signed, self.first = size - 1, 0
+            self.begun[self.chain] = size
         gone = f"entries {self.size} to {size - 1} were signed and are gone"
         need(size <= self.size, gone, self.size)
         need(size == self.size > self.signed, "the checkpoint is out of place")
@@ -397,6 +412,7 @@ class Audit:
         need(texts == found, changed, self.signed)
         self._check_covered()
         self.signed, self.checkpoints = size, self.checkpoints + 1
+        self.roots.setdefault(self.chain, {})[size] = texts[0]
 
     def _check_covered(self) -> None:
         is_covered = self.size - self.signed <= MAX_UNSIGNED
@@ -407,6 +423,7 @@ class Audit:
         is_end = is_end and unhex(value["head"], 32) == self.head
         need(is_end, "the chain does not end where it ended when exported", self.size)
         self._check_covered()
+        self.sizes[self.chain] = self.size
         self.chain = ""
 
     def _footer(self, value: dict[str, Any]) -> None:
@@ -436,10 +453,93 @@ def note_parts(
     return int(note[2]), [note[3], note[4], *re.findall("peak (.*)", note[5])]
 
 
-def audit(lines: BinaryIO, expected: str = "") -> dict[str, Any]:
-    """Verify a bundle from a binary file; `expected` is a key id, or empty."""
+def read_witness(text: str) -> tuple[str, bytes]:
+    """Read the key of a witness, as its operator publishes it: its name and its public key."""
+    name, _, rest = text.strip().partition("+")
+    short, _, encoded = rest.partition("+")
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except ValueError:
+        data = b""
+    named = sha256(name.encode() + b"\n" + data)[:4].hex()
+    if len(data) != 33 or data[0] != 4 or named != short:
+        raise Unusable(f"{text[:60]!a} is not the key of a witness: NAME+ID+KEY")
+    return name, data[1:]
+
+
+def cosigned_trees(note: str, witnesses: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+    """Return the trees that known witnesses cosigned in a note; other signatures are left out."""
+    body, _, lines = note.rpartition("\n\n")
+    head = (body + "\n").split("\n")
+    for line in lines.split("\n"):
+        found = re.fullmatch("\u2014 ([^ ]+) ([A-Za-z0-9+/]+=*)", line)
+        if found is None or found[1] not in witnesses or len(head) < 4 or not head[1].isdigit():
+            continue
+        public, data = witnesses[found[1]], base64.b64decode(found[2] + "==")
+        named = sha256(found[1].encode() + b"\n\x04" + public)[:4]
+        at = int.from_bytes(data[4:12], "big")
+        said = f"cosignature/v1\ntime {at}\n{body}\n".encode()
+        if data[:4] == named and verifies(public, said, data[12:]):
+            yield {"witness": found[1], "origin": head[0], "size": int(head[1]),
+                   "root": head[2], "at": at}  # fmt: skip
+
+
+def compare_witnesses(
+    work: Audit, witnesses: dict[str, bytes], quorum: int, seen: list[str]
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Tell against whom each range is proven; the fault where a witness saw another history."""
+    trees = [tree for note in [*work.notes, *seen] for tree in cosigned_trees(note, witnesses)]
+    words: dict[str, dict[str, Any]] = {name: {} for name in work.sizes}
+    fault: dict[str, Any] | None = None
+    for tree in sorted(trees, key=lambda each: each["size"]):
+        begin = f"pointsman/{work.ledger}/"
+        name, size = tree["origin"][len(begin) :], tree["size"]
+        first, end = work.begun.get(name, 0), work.sizes.get(name, 0)
+        # A part of the ledger says nothing of trees before it, nor of those after its end.
+        is_outside = work.period and (name not in work.sizes or not first <= size <= end)
+        if not tree["origin"].startswith(begin) or is_outside:
+            continue
+        if work.roots.get(name, {}).get(size) == tree["root"]:
+            words[name][tree["witness"]] = (size, tree["at"])
+        elif fault is None:
+            saw = f"{size} entries, and {end} are here" if size > end else "another history"
+            message = f"the witness {tree['witness']} saw {saw}"
+            fault = {"chain": name, "seq": min(size, end), "line": work.number, "message": message}
+    return [_chain_proof(work, name, words[name], quorum) for name in sorted(words)], fault
+
+
+def _chain_proof(work: Audit, name: str, words: Any, quorum: int) -> dict[str, Any]:
+    sizes = sorted((size for size, _ in words.values()), reverse=True)
+    bounds = [
+        ("operator_with_key", sizes[quorum - 1] if len(sizes) >= quorum else 0),
+        ("operator_without_key", max(work.roots.get(name, {}), default=0)),
+        ("outsiders", work.sizes[name]),
+    ]
+    first, ranges = work.begun.get(name, 0), []
+    for against, end in bounds:
+        if end > first:
+            ranges.append({"first": first, "end": end, "against": against})
+            first = end
+    told = {witness: {"size": size, "at": at} for witness, (size, at) in sorted(words.items())}
+    return {"chain": name, "ranges": ranges, "witnesses": told}
+
+
+def audit(
+    lines: BinaryIO,
+    expected: str = "",
+    witnesses: Iterable[str] = (),
+    quorum: int = 1,
+    seen: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Verify a bundle from a binary file; `expected` is a key id, or empty.
+
+    `witnesses` are keys of witnesses, of which `quorum` must agree; `seen` are notes they gave.
+    """
+    known = dict(map(read_witness, witnesses))
     work = Audit(lines)
     fault = work.run()
+    proofs, differing = compare_witnesses(work, known, quorum, list(seen))
+    fault, proofs = (differing, proofs) if fault is None else (fault, [])
     names = [key_id(key) for key in work.keys]
     # A key after a compromised one proves nothing: another hand may have named it.
     first = max((n for n, name in enumerate(names, 1) if name in work.compromised), default=0)
@@ -451,7 +551,7 @@ def audit(lines: BinaryIO, expected: str = "") -> dict[str, Any]:
         "is_intact": fault is None, "ledger": work.ledger, "key": work.signer,
         "is_expected_key": is_expected, "chains": work.chains, "entries": work.entries,
         "checkpoints": work.checkpoints, "fault": fault, "period": work.period,
-        "keys": names, "compromised": work.compromised,
+        "keys": names, "compromised": work.compromised, "proofs": proofs,
     }  # fmt: skip
 
 
@@ -480,6 +580,10 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
         )
     for name, since in report["compromised"].items():
         yield f"{name} was compromised since {since}; the key after it vouches for the record"
+    for proof in report["proofs"]:
+        for part in proof["ranges"]:
+            place = "{chain} {first} to {last}".format(**proof, **part, last=part["end"] - 1)
+            yield f"{place}: {PROVEN[part['against']]}"
     if report["key"]:
         follows = "the expected key, or one that follows from it"
         known = {None: UNKNOWN_KEY, True: follows, False: "NOT the expected key"}
@@ -491,12 +595,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Verify an exported ledger bundle.")
     parser.add_argument("bundle")
     parser.add_argument("--key", default="", help="the key id or public key the owner published")
+    parser.add_argument("--witness", action="append", default=[], help="the key of a witness")
+    parser.add_argument("--quorum", type=int, default=1, help="how many witnesses must agree")
+    parser.add_argument("--seen", action="append", default=[], help="what a witness told: /logs")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args(arguments)
     try:
         with Path(options.bundle).open("rb") as lines:
-            report = audit(lines, expected_key(options.key))
-    except (OSError, ValueError, Unusable) as error:
+            seen = [str(log["note"]) for name in options.seen
+                    for log in json.loads(Path(name).read_text("utf-8"))["logs"]]  # fmt: skip
+            key, quorum = expected_key(options.key), max(1, options.quorum)
+            report = audit(lines, key, options.witness, quorum, seen)
+    except (OSError, ValueError, KeyError, TypeError, Unusable) as error:
         sys.stderr.write(f"cannot verify {options.bundle!a}: {error}\n")
         return 2
     text = json.dumps(report, sort_keys=True) if options.json else "\n".join(report_lines(report))

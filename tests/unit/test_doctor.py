@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from pointsman.agents.file.agents_file import NO_AGENTS
 from pointsman.operations import doctor
@@ -101,7 +101,9 @@ def test_the_starter_files_are_valid_and_say_what_the_defaults_are() -> None:
     # A new home keeps secrets and payment data here; nothing else differs from the table.
     kept = read_policy(starter_text("placement.yaml"), "x", [each.name for each in KINDS])
     assert kept.sensitive.stays_local == ("secret", "payment_card", "iban", "bank_account")
-    table = structs.replace(kept, sensitive=BUILT_IN.sensitive)
+    # A file that says nothing of `auto` leaves it to the local model it names: here none.
+    assert kept.auto is UNSET
+    table = structs.replace(kept, sensitive=BUILT_IN.sensitive, auto=BUILT_IN.auto)
     assert table == BUILT_IN
     assert read_agents(starter_text("agents.yaml"), "x") == NO_AGENTS
 

@@ -29,10 +29,19 @@ from pointsman.audit.stored_faults import (
     forged_snapshots,
     value_fault,
 )
+from pointsman.audit.witnessed import (
+    ChainProof,
+    CosignedTree,
+    WitnessTerms,
+    cosigned_trees,
+    prove_chain,
+    stamps_by_origin,
+    witness_faults,
+)
 from pointsman.errors import ForeignKey, HomeError, LedgerBroken
-from pointsman.kernel.checkpoint import Checkpoint
+from pointsman.kernel.checkpoint import Checkpoint, origin
 from pointsman.kernel.entry import Chain, Entry
-from pointsman.kernel.instant import read_instant
+from pointsman.kernel.instant import Instant, read_instant
 from pointsman.kernel.rotation import KeyRotation
 from pointsman.kernel.signing import VerifyKey, is_stamped, signed_size
 from pointsman.kernel.verification import ChainReport, Fault, FaultCode, Pass
@@ -55,12 +64,16 @@ class Doubt(Struct, frozen=True):
 
 
 class LedgerReport(Struct, frozen=True):
-    """The result of verifying a whole ledger: chain by chain, then the ledger's other faults."""
+    """The result of verifying a whole ledger: chain by chain, then the ledger's other faults.
+
+    `proofs` tell for each chain against whom its ranges are proven.
+    """
 
     ledger: str
     chains: tuple[ChainReport, ...] = ()
     others: tuple[Fault, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    proofs: tuple[ChainProof, ...] = ()
 
     @property
     def entries(self) -> int:
@@ -88,27 +101,32 @@ def verify_ledger(
     progress: Progress | None = None,
     *,
     proved: Mapping[str, Checkpoint] = MappingProxyType({}),
+    terms: WitnessTerms = WitnessTerms(),  # noqa: B008 - it is frozen
 ) -> LedgerReport:
     """Verify everything a home has recorded; `progress` is called with how many entries were read.
 
-    Of a chain named in `proved`, the entries before that checkpoint were verified already.
+    Of a chain named in `proved`, the entries before that checkpoint were verified already. `terms`
+    are the witnesses whose word is compared with the chains.
     """
     try:
-        return _verify(home, progress, proved)
+        return _verify(home, progress, proved, terms)
     except OSError as error:
         check_reachable(error)
         raise
 
 
 def _verify(
-    home: Home, progress: Progress | None, proved: Mapping[str, Checkpoint]
+    home: Home,
+    progress: Progress | None,
+    proved: Mapping[str, Checkpoint],
+    terms: WitnessTerms,
 ) -> LedgerReport:
     # INVARIANT: checkpoints first. The entries they cover were in the database before we look.
     notes = notes_of(home)
     others = [_name_fault(name) for name in home.notes.chains()
               if not can_name(home, name)]  # fmt: skip
     others += _key_faults(home)
-    verifier = _Verifier(home, progress, proved)
+    verifier = _Verifier(home, progress, proved, terms)
     if home.database.size() == 0:
         return verifier.report(verifier.without_database(notes), others)
     try:
@@ -125,20 +143,49 @@ def _verify(
 
 class _Verifier:
     def __init__(
-        self, home: Home, progress: Progress | None, proved: Mapping[str, Checkpoint]
+        self,
+        home: Home,
+        progress: Progress | None,
+        proved: Mapping[str, Checkpoint],
+        terms: WitnessTerms,
     ) -> None:
         self._home = home
+        self._terms = terms
+        self._roots: dict[str, dict[int, bytes]] = {}
+        self._trees: list[CosignedTree] = []
+        self._stamps: dict[str, tuple[int, Instant]] = {}
         self._keys = home.keys
         self._proved = proved
         self._progress = progress
         self._doubts: list[Doubt] = []
         self._read = 0
 
-    def report(self, chains: Iterable[ChainReport], others: Iterable[Fault]) -> LedgerReport:
-        ledger, reports = self._home.identity.ledger, tuple(chains)
-        return LedgerReport(ledger, reports, tuple(others), tuple(self._doubts))
+    def report(self, chains: Sequence[ChainReport], others: Sequence[Fault]) -> LedgerReport:
+        """Compare the chains with the word of witnesses, and report all of it."""
+        ledger = self._home.identity.ledger
+        differing = witness_faults(ledger, chains, self._roots, self._trees)
+        told = []
+        for report in chains:
+            fault = differing.pop(report.chain, None)
+            told.append(_with_fault(report, report.fault or fault))
+        others = [*others, *differing.values()]
+        proofs = tuple(map(self._proof, told))
+        return LedgerReport(ledger, tuple(told), tuple(others), tuple(self._doubts), proofs)
+
+    def _proof(self, report: ChainReport) -> ChainProof:
+        chain = Chain(self._home.identity.ledger, report.chain)
+        stamped = self._stamps.get(origin(chain))
+        return prove_chain(chain, report, self._trees, self._terms.quorum, stamped)
+
+    def _hear_witnesses(self, reader: FrozenReader | None) -> None:
+        try:
+            self._trees = cosigned_trees(reader, self._terms)
+            self._stamps = stamps_by_origin(reader)
+        except UNREADABLE:  # the pass over the entries names the damage
+            self._trees = cosigned_trees(None, self._terms)
 
     def without_database(self, notes: dict[str, ChainNotes]) -> list[ChainReport]:
+        self._hear_witnesses(None)
         reports = [self._lost_chain(notes[name]) for name in sorted(notes)]
         return [report for report in reports if report is not None]
 
@@ -146,6 +193,7 @@ class _Verifier:
         self, reader: FrozenReader, notes: dict[str, ChainNotes]
     ) -> tuple[list[ChainReport], list[Fault]]:
         reports, others = [], database_faults(self._home, reader)
+        self._hear_witnesses(reader)
         forged = forged_snapshots(reader, self._home.identity.ledger, self._keys, others)
         for name in sorted({*notes, *reader.chains()}):
             if not can_name(self._home, name):
@@ -178,6 +226,9 @@ class _Verifier:
             checkpoints, broken = read_notes(chain, texts, self._keys)
             self._doubts += _doubts(chain.name, checkpoints, self._home.identity.rotations)
             report = self._pass(reader, number, notes.folder, checkpoints)
+            self._roots[chain.name] = {
+                each.size: each.root for each in checkpoints if each.size <= report.signed
+            }
             values = value_fault(self._attachments(reader, number, chain.name))
             ends = None if broken else _end_fault(chain, report, reader.stamp(number), self._keys)
         except UNREADABLE as error:

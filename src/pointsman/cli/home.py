@@ -90,7 +90,8 @@ def doctor(session: Session, is_calling: bool) -> None:  # noqa: FBT001 - click 
     and is decided, charged and recorded as any turn.
     """
     with session.open() as pointsman:
-        findings = examine_home(pointsman.home, pointsman.in_force())
+        witnesses = pointsman.files.settings().value.witnesses
+        findings = examine_home(pointsman.home, pointsman.in_force(), witnesses)
         if is_calling:
             findings += _call_models(pointsman)
     lines = []

@@ -23,7 +23,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "replay": ("records", "Re-run recorded decisions and compare their bytes."),
     "receipt": ("receipt", "Write the signed receipt of an answer, or what verifies it."),
     "verify": ("records", "Check every chain, checkpoint and signature of the ledger."),
-    "audit": ("placement", "What the ledger can prove."),
+    "audit": ("audit", "What the ledger can prove."),
     "backtest": (
         "records",
         "Run recorded turns under another policy: what changes, and what it costs.",
@@ -56,6 +56,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("demo", "Live through a day of a small team on scripted models, and see the proof."),
     "import": ("imports", "Bring along the configuration of another gateway."),
     "store": ("store", "Look after the database of a home."),
+    "witness": ("witness", "Have checkpoints countersigned by others, and countersign theirs."),
     "bulk": ("bulk", "Replay, backtest, verify, export or re-score millions of decisions."),
     "export": (
         "records",
@@ -72,7 +73,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Decide and serve": ("demo", "route", "place", "chat", "serve", "run", "mcp"),
-    "Prove": ("why", "receipt", "replay", "verify", "audit", "export", "erase"),
+    "Prove": ("why", "receipt", "replay", "verify", "audit", "witness", "export", "erase"),
     "Policy and learning": ("rules", "backtest", "patterns", "taint", "import"),
     "Agents": ("agents", "brainstate", "jobs", "actions"),
     "Workflows": ("decision", "workflow", "sensor"),

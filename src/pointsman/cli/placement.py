@@ -1,4 +1,4 @@
-"""`place`, `taint` and `audit`: turns that may leave this machine, that stay, and that left."""
+"""`place` and `taint`: turns that may leave this machine, and sessions that stay."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 import click
 import msgspec
 
-from pointsman.audit.egress import Egress, EgressReport, egress_value
+from pointsman.audit.egress import Egress, EgressReport
 from pointsman.cli.terms import MOST_INPUT, Session, command, count_text, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import DocumentLimits, printable
-from pointsman.kernel.instant import EPOCH, instant_text, read_instant
+from pointsman.kernel.instant import EPOCH, instant_text
 from pointsman.kernel.json_text import read_json
 from pointsman.placement.explain import to_json, to_screen
 from pointsman.placement.facts import GivenPlacement, read_facts
@@ -67,23 +67,6 @@ def clear(session: Session, session_id: str, reason: str) -> None:
     session.show(printable(text), {"session_id": session_id, "was": held})
 
 
-@click.group()
-def audit() -> None:
-    """What the ledger can prove."""
-
-
-@audit.command("egress")
-@click.option("--since", metavar="INSTANT", help="Only turns from this instant on (RFC 3339).")
-@command
-def egress(session: Session, since: str | None) -> None:
-    """Tell what left this machine, under which rule; the ledger is verified first."""
-    start = EPOCH if since is None else read_instant(since)
-    with session.open() as pointsman:
-        report = pointsman.egress(start)
-    session.show(_report_text(report), egress_value(report))
-    sys.exit(0 if report.is_clean else 1)
-
-
 def _read_given(session: Session, name: str) -> GivenPlacement:
     """Read the facts; their problems are an error of the table's own."""
     try:
@@ -101,7 +84,8 @@ def _read_given(session: Session, name: str) -> GivenPlacement:
         sys.exit(error.exit_code)
 
 
-def _report_text(report: EgressReport) -> str:
+def egress_text(report: EgressReport) -> str:
+    """Write a report of departures for people."""
     called = report.turns - report.previews - report.unreadable
     since = "" if report.since == EPOCH else f" since {instant_text(report.since)}"
     lines = [

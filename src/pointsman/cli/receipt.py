@@ -10,6 +10,7 @@ from typing import cast, get_args
 
 import click
 
+from pointsman.audit.receipts.receipt import receipt_envelope
 from pointsman.audit.receipts.shapes import Disclosure
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
@@ -29,14 +30,16 @@ _OWN_IMPORTS = re.compile(
     default="full",
     help="All of it, what decided beside commitments, or the outcome alone [full].",
 )
+@click.option("--dsse", "is_wrapped", is_flag=True, help="As an in-toto statement in DSSE.")
 @click.option("--out", metavar="FILE", help="Write it here [standard output].")
 @click.option("--verifier", metavar="FILE", help="Write the program that verifies receipts here.")
 @click.option("--page", metavar="FILE", help="Write the page that verifies receipts here.")
 @command
-def receipt(
+def receipt(  # noqa: PLR0913, PLR0917 - one parameter an option
     session: Session,
     turn: str | None,
     disclose: str,
+    is_wrapped: bool,  # noqa: FBT001 - click passes flags so
     out: str | None,
     verifier: str | None,
     page: str | None,
@@ -53,7 +56,10 @@ def receipt(
     if turn is None and (verifier or page):
         return
     with session.open() as pointsman:
-        data = pointsman.receipt(turn or "last", cast(Disclosure, disclose)) + b"\n"
+        data = pointsman.receipt(turn or "last", cast(Disclosure, disclose))
+        if is_wrapped:
+            data = receipt_envelope(data, pointsman.home.signing_key())
+        data += b"\n"
     if out is None:
         sys.stdout.buffer.write(data)
     else:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import click
 import msgspec
@@ -23,6 +23,7 @@ from pointsman.audit.backtest.result import (
 from pointsman.audit.export import BundleSummary
 from pointsman.audit.replay import ReplayReport
 from pointsman.audit.verify import LedgerReport
+from pointsman.audit.witnessed import TOLD, proofs_value
 from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.columns import table
@@ -30,6 +31,10 @@ from pointsman.kernel.document import printable
 from pointsman.kernel.instant import EPOCH, LATEST, instant_text, read_instant
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.kernel.replay import Replayed
+
+if TYPE_CHECKING:
+    from pointsman.app import Pointsman
+    from pointsman.storage.policies.witness_settings import WitnessSettings
 
 MOST_CHANGES = 10
 NO_MODEL = "no model"
@@ -181,16 +186,28 @@ def replay(
 @click.option("--export", "target", metavar="FILE", help="Also write a bundle for another machine.")
 @click.option("--since", metavar="INSTANT", help="Export only from this instant on (RFC 3339).")
 @click.option("--until", metavar="INSTANT", help="Export only what came before this instant.")
+@click.option("--ask", "is_asking", is_flag=True, help="Ask the witnesses what they have seen.")
+@click.option("--witnesses", "named", metavar="FILE", help="Believe these, not those of the home.")
+@click.option("--seen", multiple=True, metavar="FILE", help="What a witness told of its logs.")
 @command
-def verify(session: Session, target: str | None, since: str | None, until: str | None) -> None:
+def verify(  # noqa: PLR0913, PLR0917 - one parameter an option
+    session: Session,
+    target: str | None,
+    since: str | None,
+    until: str | None,
+    is_asking: bool,  # noqa: FBT001 - click passes flags so
+    named: str | None,
+    seen: tuple[str, ...],
+) -> None:
     """Check every chain, checkpoint and signature of the ledger."""
     if target is None and (since or until):
         raise InputError("`--since` and `--until` belong to `--export FILE`")
     start = EPOCH if since is None else read_instant(since)
     end = LATEST if until is None else read_instant(until)
     with session.open() as pointsman:
+        witnesses, notes = _witness_words(session, pointsman, is_asking, named, seen)
         with bar("verifying", session) as progress:
-            report = pointsman.verify(progress)
+            report = pointsman.verify(progress, witnesses, notes)
         summary = None
         if target is not None and report.is_intact:
             summary = pointsman.export(Path(target), start, end)
@@ -201,6 +218,29 @@ def verify(session: Session, target: str | None, since: str | None, until: str |
     if target is not None and summary is None:
         click.echo("not exported: only an intact ledger is", err=True)
     sys.exit(0 if report.is_intact else 1)
+
+
+def _witness_words(
+    session: Session,
+    pointsman: Pointsman,
+    is_asking: bool,  # noqa: FBT001 - click passes flags so
+    named: str | None,
+    seen: tuple[str, ...],
+) -> tuple[WitnessSettings | None, list[str]]:
+    """Return the witnesses to believe, and the notes they gave; asked before the ledger is read."""
+    if not (is_asking or named or seen):
+        return None, []
+    # Imported here: few ask witnesses.
+    from pointsman.witnessing.submission import ask_witnesses, read_view, read_witnesses  # noqa: PLC0415
+
+    witnesses = None if named is None else read_witnesses(Path(named))
+    notes = [note for name in seen for note in read_view(*read_input(name))]
+    if is_asking:
+        believed = witnesses or pointsman.files.settings().value.witnesses
+        answers = ask_witnesses(believed, pointsman.home.identity.ledger)
+        notes += answers.notes
+        session.warn(f"{name} did not tell: {why}" for name, why in answers.silent.items())
+    return witnesses, notes
 
 
 @contextmanager
@@ -265,11 +305,37 @@ def _verify_text(report: LedgerReport) -> str:
     lines += [
         f"DOUBT {each.chain}/{each.first} to {each.last}: {each.message}" for each in report.doubts
     ]
+    lines += _proof_lines(report)
     state = "NOT INTACT"
     if report.is_intact:
         entries = count_text(report.entries, "entry", "entries")
         state = f"{entries} in {count_text(len(report.chains), 'chain')}, intact"
     return "\n".join([*lines, f"ledger {report.ledger}: {state}"])
+
+
+def _proof_lines(report: LedgerReport) -> list[str]:
+    """Tell against whom each range is proven; ranges of a kind stand together."""
+    lines = []
+    for against, told in TOLD.items():
+        ranges = [
+            f"{each.chain} {part.first}-{part.end - 1}"
+            for each in report.proofs
+            for part in each.ranges
+            if part.against == against
+        ]
+        if ranges:
+            more = f" and {len(ranges) - MOST_LISTED} more" if len(ranges) > MOST_LISTED else ""
+            lines.append(f"  {', '.join(ranges[:MOST_LISTED])}{more}: {told}")
+    for each in report.proofs:
+        lines += [
+            f"  {each.chain}: {word.witness} cosigned {word.size} entries"
+            f" at {instant_text(word.at)}"
+            for word in each.witnesses
+        ]
+        if each.stamped is not None:
+            size, at = each.stamped
+            lines.append(f"  {each.chain}: {size} entries existed at {instant_text(at)} (stamp)")
+    return [printable(line) for line in lines]
 
 
 def _verify_value(report: LedgerReport, summary: BundleSummary | None) -> dict[str, object]:
@@ -288,6 +354,7 @@ def _verify_value(report: LedgerReport, summary: BundleSummary | None) -> dict[s
             for each in report.chains
         ],
         "faults": report.faults,
+        "proofs": proofs_value(report.proofs),
         "doubts": report.doubts,
         "export": summary,
     }

@@ -166,7 +166,7 @@ def open_gateway(
         parts.health.rates.follow(pointsman.in_force().models)
         parts.providers.listener = parts.health.rates.follow
         follow_policy(parts)
-        _keep_up_catalog(parts)
+        _start_upkeep(stack, parts)
         if sharing is not None:
             sharing.begin(parts.feed, parts.log)
         if neighbours is not None:
@@ -174,10 +174,28 @@ def open_gateway(
         yield parts, application(parts)
 
 
+def _start_upkeep(stack: ExitStack, parts: GatewayServices) -> None:
+    _keep_up_catalog(parts)
+    _start_witnessing(stack, parts)
+
+
 def _keep_up_catalog(parts: GatewayServices) -> None:
     upkeep = CatalogUpkeep(parts.catalog, parts.metrics)
     parts.starting.append(upkeep.begin)
     parts.finishing.append(upkeep.end)
+
+
+def _start_witnessing(stack: ExitStack, parts: GatewayServices) -> None:
+    if not parts.settings.witnesses.is_used:
+        return
+    # Imported here: few homes have witnesses.
+    from pointsman.witnessing.rounds import WitnessThread  # noqa: PLC0415 - see above
+
+    pointsman, settings = parts.pointsman, parts.settings.witnesses
+    thread = WitnessThread(pointsman.witnessing(), pointsman.home, settings.every_s)
+    parts.witnessing.append(thread)
+    stack.callback(thread.close)
+    thread.start()
 
 
 def _event_owners(keyring: Keyring, pointsman: Pointsman) -> EventOwners:

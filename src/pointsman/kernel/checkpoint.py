@@ -6,9 +6,6 @@ and the last entry's hash as extension lines, so a writer can go on from it with
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -17,13 +14,19 @@ from pointsman.errors import InputError, LedgerBroken
 from pointsman.kernel.entry import Chain
 from pointsman.kernel.instant import Instant, instant_text, read_instant
 from pointsman.kernel.merkle import Frontier, is_whole, root
+from pointsman.kernel.note import (
+    DASH,
+    LOG,
+    NoteKey,
+    from_base64,
+    note_key_id,
+    signature_line,
+    to_base64,
+)
 from pointsman.kernel.signing import SigningKey, VerifyKey
 
 EVERY_ENTRIES = 256
 EVERY_SECONDS = 5
-
-_ED25519 = b"\x01"
-_DASH = "\N{EM DASH} "
 
 
 class Checkpoint(Struct, frozen=True):
@@ -42,6 +45,11 @@ def origin(chain: Chain) -> str:
     return f"pointsman/{chain.ledger}/{chain.name}"
 
 
+def log_key(ledger: str, key: VerifyKey) -> NoteKey:
+    """Return a ledger's key as witnesses take it: under it they know every chain of the ledger."""
+    return NoteKey(f"pointsman/{ledger}", LOG, key)
+
+
 def signed_checkpoint(
     chain: Chain, frontier: Frontier, head: bytes, at: Instant, key: SigningKey
 ) -> str:
@@ -49,14 +57,14 @@ def signed_checkpoint(
     lines = [
         origin(chain),
         str(frontier.size),
-        _b64(root(frontier)),
-        f"head {_b64(head)}",
+        to_base64(root(frontier)),
+        f"head {to_base64(head)}",
         f"at {instant_text(at)}",
-        *(f"peak {_b64(peak)}" for peak in frontier.peaks),
+        *(f"peak {to_base64(peak)}" for peak in frontier.peaks),
     ]
     body = "\n".join(lines) + "\n"
-    signature = _key_hash(chain, key) + key.sign(body.encode())
-    return f"{body}\n{_DASH}{origin(chain)} {_b64(signature)}\n"
+    signature = signature_line(origin(chain), _key_hash(chain, key), key.sign(body.encode()))
+    return f"{body}\n{signature}"
 
 
 def read_checkpoint(chain: Chain, text: str, keys: Sequence[VerifyKey]) -> Checkpoint:
@@ -79,11 +87,11 @@ def read_checkpoint(chain: Chain, text: str, keys: Sequence[VerifyKey]) -> Check
 
 def _read_statement(chain: Chain, lines: Sequence[str], text: str) -> Checkpoint:
     name, size, tree, head, at, *peaks, _ = lines
-    frontier = Frontier(int(size), tuple(_unb64(peak.removeprefix("peak ")) for peak in peaks))
-    if name != origin(chain) or not is_whole(frontier) or root(frontier) != _unb64(tree):
+    frontier = Frontier(int(size), tuple(from_base64(peak.removeprefix("peak ")) for peak in peaks))
+    if name != origin(chain) or not is_whole(frontier) or root(frontier) != from_base64(tree):
         raise ValueError(name)
     instant = read_instant(at.removeprefix("at "))
-    last = _unb64(head.removeprefix("head "))
+    last = from_base64(head.removeprefix("head "))
     return Checkpoint(frontier.size, root(frontier), last, frontier, instant, text)
 
 
@@ -97,11 +105,11 @@ def split_checkpoints(text: str) -> tuple[list[str], str]:
 
 def _split_note(chain: Chain, text: str) -> tuple[str, bytes]:
     body, gap, line = text.partition("\n\n")
-    name = f"{_DASH}{origin(chain)} "
+    name = f"{DASH}{origin(chain)} "
     if not gap or not line.startswith(name) or not line.endswith("\n") or "\n" in line[:-1]:
         raise LedgerBroken("it is not a signed checkpoint of this chain", where=origin(chain))
     try:
-        return body + "\n", _unb64(line[len(name) : -1])
+        return body + "\n", from_base64(line[len(name) : -1])
     except ValueError as error:
         raise LedgerBroken("its signature cannot be read", where=origin(chain)) from error
 
@@ -111,19 +119,4 @@ def _is_signed(chain: Chain, key: VerifyKey, body: str, signature: bytes) -> boo
 
 
 def _key_hash(chain: Chain, key: VerifyKey) -> bytes:
-    return hashlib.sha256(origin(chain).encode() + b"\n" + _ED25519 + key.public).digest()[:4]
-
-
-def _b64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _unb64(text: str) -> bytes:
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ValueError(text) from error
-    if _b64(data) != text:
-        # Unused bits in the last character would let two texts mean the same.
-        raise ValueError(text)
-    return data
+    return note_key_id(origin(chain), LOG, key.public)

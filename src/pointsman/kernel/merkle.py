@@ -1,7 +1,8 @@
 """The tree of RFC 6962 over a chain's entries, kept as its frontier: one hash per perfect subtree.
 
 Appending costs about one hash; the root is a fold of at most 53 peaks. A proof that a leaf is in a
-tree needs the peaks of an earlier tree and the leaves since, not all leaves.
+tree needs the peaks of an earlier tree and the leaves since, not all leaves; a proof that one tree
+is the beginning of another is made in `kernel.consistency`.
 """
 
 from __future__ import annotations

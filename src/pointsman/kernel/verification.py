@@ -36,6 +36,8 @@ class FaultCode(StrEnum):
     VALUE_CHANGED = "ledger.value_changed"
     VALUE_MISSING = "ledger.value_missing"
     SNAPSHOT_FORGED = "ledger.snapshot_forged"
+    WITNESS_DIFFERS = "ledger.witness_differs"
+    WITNESS_AHEAD = "ledger.witness_ahead"
     DATABASE_DAMAGED = "ledger.database_damaged"
 
 

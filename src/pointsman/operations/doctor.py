@@ -9,12 +9,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import Literal
 
 import apsw
 from msgspec import Struct
 
-from pointsman.audit.verify import verify_ledger
+from pointsman.audit.verify import LedgerReport, verify_ledger
+from pointsman.audit.witness_entries import lost_witnesses
+from pointsman.audit.witnessed import terms_of
 from pointsman.calls.services import pool_of
 from pointsman.errors import LedgerUnavailable, PointsmanError, WeightsError
 from pointsman.providers.embedded.weights import find_weights, verify_weights
@@ -27,6 +30,7 @@ from pointsman.storage.policies.policies import InForce
 from pointsman.storage.policies.secrets import missing_secrets
 from pointsman.storage.policies.sensor_files import SensorFiles
 from pointsman.storage.policies.settings import read_settings
+from pointsman.storage.policies.witness_settings import NO_WITNESSES, WitnessSettings
 from pointsman.storage.store_url import SETTINGS, shared_store
 from pointsman.storage.stores.entries import database_damage
 from pointsman.turns.registry.models import provider_of
@@ -44,7 +48,9 @@ class DoctorFinding(Struct, frozen=True):
     hint: str = ""
 
 
-def examine_home(home: Home, in_force: InForce) -> list[DoctorFinding]:
+def examine_home(
+    home: Home, in_force: InForce, witnesses: WitnessSettings = NO_WITNESSES
+) -> list[DoctorFinding]:
     """Check a home."""
     return [
         *_program(),
@@ -54,7 +60,7 @@ def examine_home(home: Home, in_force: InForce) -> list[DoctorFinding]:
         *_origin(in_force),
         *_decisions(home),
         *_agents(home),
-        *_databases(home),
+        *_databases(home, witnesses),
         *_network(home),
         *_disk(home),
         *_weights(),
@@ -151,13 +157,13 @@ def _agents(home: Home) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", "agents", f"agents: {len(agents)}")
 
 
-def _databases(home: Home) -> Iterator[DoctorFinding]:
+def _databases(home: Home, witnesses: WitnessSettings) -> Iterator[DoctorFinding]:
     """Check the databases; where they cannot be reached, report that alone."""
     try:
         for detail, hint in home.store.examine():
             yield DoctorFinding("warning" if hint else "ok", "store", detail, hint)
         yield from _redis(home)
-        yield from _ledger(home)
+        yield from _ledger(home, witnesses)
         yield from _stores(home)
     except LedgerUnavailable as error:
         yield DoctorFinding("fault", "store", str(error), error.hint)
@@ -174,8 +180,8 @@ def _redis(home: Home) -> Iterator[DoctorFinding]:
         yield DoctorFinding("warning" if hint else "ok", "redis", detail, hint)
 
 
-def _ledger(home: Home) -> Iterator[DoctorFinding]:
-    report = verify_ledger(home)
+def _ledger(home: Home, witnesses: WitnessSettings) -> Iterator[DoctorFinding]:
+    report = verify_ledger(home, terms=terms_of(witnesses))
     if report.is_intact:
         yield DoctorFinding(
             "ok", "ledger", f"entries: {report.entries}, chains: {len(report.chains)}"
@@ -186,6 +192,31 @@ def _ledger(home: Home) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             "fault", "ledger", detail, "keep a copy of the home, then `pointsman verify`"
         )
+    if home.database.exists():
+        yield from _witnesses(home, report, witnesses)
+
+
+def _witnesses(
+    home: Home, report: LedgerReport, witnesses: WitnessSettings
+) -> Iterator[DoctorFinding]:
+    """Say how far witnesses have cosigned the ledger, and which of them are lost."""
+    if not witnesses.is_used:
+        return
+    proven = {
+        each.chain: max((r.end for r in each.ranges if r.against == "operator_with_key"), default=0)
+        for each in report.proofs
+    }
+    detail = f"{sum(proven.values())} of {report.entries} entries cosigned"
+    hint = "a gateway does it; without one: `pointsman witness submit`"
+    if witnesses.of:
+        is_none = report.entries > 0 and not any(proven.values())
+        yield DoctorFinding(
+            "warning" if is_none else "ok", "witnesses", detail, hint if is_none else ""
+        )
+    with closing(home.reader()) as reader:
+        for name, trouble in lost_witnesses(reader).items():
+            detail = f"{name}: {trouble.code}: {trouble.message}"
+            yield DoctorFinding("warning", "witness", detail, "ask its operator")
 
 
 def _stores(home: Home) -> Iterator[DoctorFinding]:

@@ -62,12 +62,12 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def read_if_there(path: Path, start: int = 0) -> bytes:
+def read_if_there(path: Path, start: int = 0, most: int = -1) -> bytes:
     """Read a file from a place on; nothing if there is none, an error if it is out of reach."""
     try:
         with path.open("rb") as file:
             file.seek(start)
-            return file.read()
+            return file.read(most)
     except FileNotFoundError:
         return b""
 

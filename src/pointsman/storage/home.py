@@ -165,7 +165,7 @@ class Home:
 
     def content_key(self) -> bytes:
         """Read the key under which texts are digested."""
-        return _read_secret(self.path / "keys" / "content")
+        return read_secret(self.path / "keys" / "content")
 
 
 class BareFolder(Struct, frozen=True):
@@ -237,10 +237,11 @@ def _read_identity(path: Path) -> tuple[Identity, list[VerifyKey]]:
 
 
 def _key_in(path: Path) -> SigningKey:
-    return SigningKey(_read_secret(path))
+    return SigningKey(read_secret(path))
 
 
-def _read_secret(path: Path) -> bytes:
+def read_secret(path: Path) -> bytes:
+    """Read 32 secret bytes that only the owner may read."""
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii").strip()

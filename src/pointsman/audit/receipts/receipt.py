@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing
 from typing import Final
 
 import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from pointsman.audit.chain_notes import claimed_size
@@ -22,6 +23,7 @@ from pointsman.audit.receipts.disclosure import (
     text_salt,
 )
 from pointsman.audit.receipts.shapes import (
+    RECEIPT_FORM,
     Disclosure,
     InclusionProof,
     ReceiptEntry,
@@ -35,11 +37,17 @@ from pointsman.kernel.checkpoint import read_checkpoint
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.entry import Chain, Entry
 from pointsman.kernel.merkle import Frontier, append_leaves, inclusion_path, root
+from pointsman.kernel.note import to_base64
 from pointsman.kernel.record import DECISION, OUTCOME, read_recorded
+from pointsman.kernel.signing import SigningKey
 from pointsman.kernel.verification import HASH_SIZE
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import ContentReader, LedgerReader, Stored
+
+PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE: Final = "urn:pointsman:receipt:1"
 
 _BESIDE: Final = ("shadow", "judge")
 """Decisions about a turn that its answer does not rest on."""
@@ -197,3 +205,45 @@ class _ChainProofs:
         if self._notes is None:
             self._notes = self._home.notes.of(self._chain).texts()[0]
         return self._notes
+
+
+class _Subject(Struct, frozen=True):
+    name: str
+    digest: dict[str, str]
+
+
+class _Statement(Struct, frozen=True):
+    type_: str = msgspec.field(name="_type")
+    subject: tuple[_Subject, ...]
+    predicate_type: str = msgspec.field(name="predicateType")
+    predicate: Raw
+
+
+class _Signature(Struct, frozen=True):
+    keyid: str
+    sig: str
+
+
+class _Envelope(Struct, frozen=True):
+    payload: str
+    payload_type: str = msgspec.field(name="payloadType")
+    signatures: tuple[_Signature, ...]
+
+
+def receipt_envelope(receipt: bytes, key: SigningKey) -> bytes:
+    """Wrap a receipt as an in-toto statement in DSSE: byte for byte, signed by the same key.
+
+    The subject is the entry of its first decision, by its hash in the ledger.
+    """
+    told = RECEIPT_FORM.decode(receipt)
+    first = told.entries[0]
+    subject = _Subject(f"pointsman/{told.ledger}/{first.chain}/{first.seq}", {"sha256": first.hash})
+    statement = _Statement(STATEMENT_TYPE, (subject,), PREDICATE_TYPE, Raw(receipt))
+    payload = msgspec.json.encode(statement)
+    signature = _Signature(key.id, to_base64(key.sign(pre_authentication(PAYLOAD_TYPE, payload))))
+    return msgspec.json.encode(_Envelope(to_base64(payload), PAYLOAD_TYPE, (signature,)))
+
+
+def pre_authentication(kind: str, payload: bytes) -> bytes:
+    """Return the bytes that DSSE signs: no other signature of ours begins like this."""
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind.encode(), len(payload), payload)

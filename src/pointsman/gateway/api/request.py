@@ -45,15 +45,19 @@ class ApiRequest(Struct, frozen=True):
         """Read the body as a `kind`, or raise with all that is wrong with it."""
         return conform(self.document(), kind)
 
-    def parameter(self, name: str) -> str | None:
-        """Return a parameter of the query; none where it is absent."""
+    def parameters(self, name: str) -> tuple[str, ...]:
+        """Return every value of a parameter of the query, in order."""
         try:
             found = parse_qs(
                 self.asked.query, keep_blank_values=True, max_num_fields=MOST_PARTS, errors="strict"
             )
         except ValueError as error:
             raise InputError("the query cannot be read") from error
-        values = found.get(name, [])
+        return tuple(found.get(name, ()))
+
+    def parameter(self, name: str) -> str | None:
+        """Return a parameter of the query; none where it is absent."""
+        values = self.parameters(name)
         if len(values) > 1:
             raise InputError(f"`{name}` stands twice in the query")
         return values[0] if values else None

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pointsman.gateway.serving.sharing import Sharing
     from pointsman.gateway.serving.workers import WorkerCounts
     from pointsman.gateway.supervisor import Seat
+    from pointsman.witnessing.rounds import WitnessThread
 
 
 class ReplicaRow(Struct, frozen=True):
@@ -106,6 +107,8 @@ class GatewayServices(Struct, frozen=True):
     """What all workers have counted; none where one process serves alone."""
     neighbours: Neighbours | None = None
     """The other gateways of this folder; none where it is one of several replicas alone."""
+    witnessing: list[WitnessThread] = []
+    """What submits checkpoints to witnesses; none where the home has none."""
     stopping: list[bool] = []
     """Holds something once the gateway was told to stop."""
     fallback: Fallback = Fallback()

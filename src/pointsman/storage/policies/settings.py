@@ -27,6 +27,7 @@ from pointsman.storage.policies.tool_settings import (
     server_problems,
     tool_problems,
 )
+from pointsman.storage.policies.witness_settings import WitnessSettings, witness_problems
 from pointsman.storage.store_url import POSTGRES, SQLITE
 from pointsman.turns.registry.models import model_id
 
@@ -222,6 +223,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     mcp_servers: dict[str, McpServer] = {}
     secrets: SecretSettings = SecretSettings()
     tenants: dict[str, TenantTerms] = {}
+    witnesses: WitnessSettings = WitnessSettings()
 
 
 def read_settings(text: bytes, source: str) -> Settings:
@@ -236,6 +238,7 @@ def _problems(settings: Settings, document: Document) -> Iterable[Problem]:
     yield from detector_problems(settings.privacy, document)
     yield from server_problems(settings.mcp_servers, document)
     yield from retention_problems(settings.retention, document)
+    yield from witness_problems(settings.witnesses, document)
     yield from _store_problems(settings.store, document)
     if settings.redis and not settings.redis.startswith(REDIS):
         hint = "write redis://HOST:PORT/0"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pointsman.kernel.entry import Chain
+from pointsman.kernel.verification import HASH_SIZE
 from pointsman.storage.postgres.connection import PostgresConnection
 from pointsman.storage.writer.checkpoints import (
     CheckpointFolder,
@@ -25,6 +26,10 @@ _NOTES: Final = "SELECT note FROM checkpoints WHERE chain = ? ORDER BY size"
 _LEAVES: Final = """
 SELECT coalesce(string_agg(leaves, ''::bytea ORDER BY size), ''::bytea)
 FROM checkpoints WHERE chain = ?
+"""
+_LEAF_RANGE: Final = """
+SELECT size, leaves FROM checkpoints
+WHERE chain = ? AND size > ? AND size - length(leaves) / 32 < ? ORDER BY size
 """
 _ADDED: Final = """
 INSERT INTO checkpoints (chain, size, note, leaves) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
@@ -78,6 +83,16 @@ class SharedCheckpoints(CheckpointFolder):
         """Return the hashes of the entries that checkpoints cover."""
         with self._connection() as connection:
             return bytes(connection.execute(_LEAVES, (self.chain.name,)).get)
+
+    def leaf_range(self, first: int, end: int) -> bytes:
+        """Return the hashes of a range of entries, as far as checkpoints cover it."""
+        with self._connection() as connection:
+            rows = [*connection.execute(_LEAF_RANGE, (self.chain.name, first, end))]
+        if not rows:
+            return b""
+        begun = int(rows[0][0]) - len(rows[0][1]) // HASH_SIZE
+        data = b"".join(bytes(leaves) for _, leaves in rows)
+        return data[(first - begun) * HASH_SIZE : (end - begun) * HASH_SIZE]
 
     def append(self, text: str, leaves: Sequence[bytes], *, before: int) -> None:
         """Add a checkpoint durably, with the hashes of the entries since the one before it."""

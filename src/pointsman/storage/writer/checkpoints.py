@@ -95,6 +95,10 @@ class CheckpointFolder:
         """Return the hashes of the entries that checkpoints cover."""
         return read_if_there(self._leaves)
 
+    def leaf_range(self, first: int, end: int) -> bytes:
+        """Return the hashes of a range of entries, as far as checkpoints cover it."""
+        return read_if_there(self._leaves, first * HASH_SIZE, (end - first) * HASH_SIZE)
+
     def append(self, text: str, leaves: Sequence[bytes], *, before: int) -> None:
         """Add a checkpoint durably, with the hashes of the entries since the one before it."""
         end, self._end = self._end, None

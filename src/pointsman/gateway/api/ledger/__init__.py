@@ -7,15 +7,19 @@ from typing import Final
 from pointsman.access.roles import ADMINS, ALL, AUDITING
 from pointsman.gateway.serving.route import (
     BEFORE,
+    BYTES,
     EVENTS,
+    HTML,
     LIMIT,
     LINES,
     SINCE,
+    TEXT,
     Parameter,
     Route,
     declare,
     instant,
 )
+from pointsman.kernel.schema_tree import Schema
 
 _UNTIL: Final = instant("until", "only before this instant (RFC 3339)")
 _ROOM: Final = Parameter(
@@ -23,6 +27,21 @@ _ROOM: Final = Parameter(
     "only decisions of this room",
     {"type": "string", "enum": ["turn", "placement", "agent", "branch"]},
 )
+
+_TEXT_VALUE: Final[Schema] = {"type": "string"}
+_KIND: Final = Parameter("kind", "the kind of entries; with `*` all that begin so", _TEXT_VALUE)
+_WHERE: Final = Parameter("where", "`PATH=VALUE`; may stand several times", _TEXT_VALUE)
+_BY: Final = Parameter("by", "also count for each value at this path", _TEXT_VALUE)
+_SUM: Final = Parameter("sum", "add up the numbers at this path", _TEXT_VALUE)
+_TENANT: Final = Parameter("tenant", "only this tenant's decisions and calls", _TEXT_VALUE)
+_FORMAT: Final = Parameter("format", "`html` for a page to print", _TEXT_VALUE)
+_PERIOD: Final = (
+    instant("from", "only from this instant on (RFC 3339)"),
+    instant("to", "only before this instant (RFC 3339)"),
+    _TENANT,
+)
+_TILE_PATHS: Final = ("{a}", "{a}/{b}", "{a}/{b}/{c}", "{a}/{b}/{c}/{d}")
+"""A tile's index has a part for every three digits, and its width one more."""
 
 ROUTES: Final = (
     *declare(
@@ -47,6 +66,27 @@ ROUTES: Final = (
             handler="show_egress",
             answer="EgressAnswer",
             parameters=(SINCE,),
+        ),
+        Route(
+            "GET",
+            "/api/audit/count",
+            "read",
+            ALL,
+            "count entries of the ledger by kind, period and what they hold",
+            handler="count_entries",
+            answer="pointsman.audit.ledger_query.QueryResult",
+            parameters=(_KIND, _WHERE, _BY, _SUM, *_PERIOD),
+        ),
+        Route(
+            "GET",
+            "/api/audit/report",
+            "read",
+            ALL,
+            "report a period: decisions, departures, overrides, approvals, changes, faults, gaps",
+            handler="report_period",
+            answer="pointsman.audit.period_report.PeriodReport",
+            also=HTML,
+            parameters=(*_PERIOD, _FORMAT),
         ),
         Route(
             "POST",
@@ -117,6 +157,43 @@ ROUTES: Final = (
             answer="LedgerAnswer",
         ),
         types="chains",
+    ),
+    *declare(
+        "ledger",
+        "tlog.TlogApi",
+        Route(
+            "GET",
+            "/tlog/{chain}/checkpoint",
+            "read",
+            ALL,
+            "return a chain's newest checkpoint (C2SP tlog-checkpoint)",
+            handler="show_checkpoint",
+            media=TEXT,
+            errors=(404,),
+        ),
+        Route(
+            "GET",
+            "/tlog/{chain}/cosigned",
+            "read",
+            ALL,
+            "return a chain's newest checkpoint that witnesses cosigned, with their signatures",
+            handler="show_cosigned",
+            media=TEXT,
+            errors=(404,),
+        ),
+        *(
+            Route(
+                "GET",
+                f"/tlog/{{chain}}/tile/{{level}}/{path}",
+                "read",
+                ALL,
+                "return a tile of a chain's tree (C2SP tlog-tiles)",
+                handler="show_tile",
+                media=BYTES,
+                errors=(404,),
+            )
+            for path in _TILE_PATHS
+        ),
     ),
     *declare(
         "ledger",

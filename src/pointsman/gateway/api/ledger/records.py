@@ -16,8 +16,11 @@ from pointsman.app import Pointsman
 from pointsman.audit.backtest.result import backtest_value
 from pointsman.audit.egress import egress_value
 from pointsman.audit.export import BundleSummary
+from pointsman.audit.ledger_query import LedgerQuery, ReportPeriod
+from pointsman.audit.period_html import period_html
 from pointsman.audit.replay import Progress
-from pointsman.errors import InputError, LedgerBroken, PointsmanError
+from pointsman.audit.witnessed import proofs_value
+from pointsman.errors import InputError, LedgerBroken, NotFound, PointsmanError
 from pointsman.gateway.api.ledger.shapes import (
     BacktestBody,
     DecisionRow,
@@ -25,7 +28,15 @@ from pointsman.gateway.api.ledger.shapes import (
 )
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.feed import sse
-from pointsman.gateway.serving.http import EVENTS, NO_STORE, AnswerWriter, Asked, Send, in_thread
+from pointsman.gateway.serving.http import (
+    EVENTS,
+    NO_STORE,
+    Answer,
+    AnswerWriter,
+    Asked,
+    Send,
+    in_thread,
+)
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.instant import EPOCH, LATEST, Instant, instant_text, read_instant
 from pointsman.kernel.record import DECISION, Room, read_recorded
@@ -36,6 +47,7 @@ from pointsman.storage.stores.entries import Stored
 BUNDLE: Final = "pointsman-ledger.jsonl"
 _LINKED: Final = {"turn": ("turn", "turn.fallback")}
 _PIECE: Final = 256 * 1024
+_HTML: Final = (b"content-type", b"text/html; charset=utf-8")
 
 
 class RecordApi:
@@ -63,6 +75,26 @@ class RecordApi:
         reach = request.caller.reach
         report = await in_thread(lambda: pointsman.egress(since, reach))
         return egress_value(report)
+
+    async def count_entries(self, request: ApiRequest) -> object:
+        """Count entries of a period; a tenant's key counts its own."""
+        pointsman, period = self._parts.pointsman, _period(request)
+        query = LedgerQuery(
+            request.parameter("kind") or "",
+            request.parameters("where"),
+            request.parameter("by") or "",
+            request.parameter("sum") or "",
+        )
+        return await in_thread(lambda: pointsman.count_entries(query, period))
+
+    async def report_period(self, request: ApiRequest) -> object:
+        """Report a period, as JSON or as a page to print."""
+        pointsman, period = self._parts.pointsman, _period(request)
+        report = await in_thread(lambda: pointsman.period_report(period))
+        if request.parameter("format") != "html":
+            return report
+        page = await in_thread(lambda: period_html(report))
+        return Answer(page.encode(), [_HTML, NO_STORE])
 
     async def backtest(self, request: ApiRequest) -> object:
         """Decide the recorded turns again under another policy."""
@@ -104,7 +136,17 @@ class RecordApi:
     async def verify(self, _request: ApiRequest) -> VerifyAnswer:
         """Check the whole ledger."""
         report = await in_thread(self._parts.pointsman.verify)
-        return VerifyAnswer(report.is_intact, report.entries, report.faults, report.doubts)
+        proofs = proofs_value(report.proofs)
+        return VerifyAnswer(report.is_intact, report.entries, report.faults, report.doubts, proofs)
+
+
+def _period(request: ApiRequest) -> ReportPeriod:
+    """Return the period that is asked for; a key that sees one tenant asks about that tenant."""
+    start, end = request.instant("from", EPOCH), request.instant("to", LATEST)
+    reach, named = request.caller.reach, request.parameter("tenant")
+    if reach is not None and named not in {None, reach}:
+        raise NotFound("nothing is recorded of this tenant")
+    return ReportPeriod(start, end, reach if reach is not None else named)
 
 
 def _kinds(request: ApiRequest) -> list[str]:

@@ -9,6 +9,7 @@ from msgspec import Meta, Raw, Struct
 from pointsman.audit.backtest.result import Unable
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.audit.verify import Doubt
+from pointsman.audit.witnessed import ShownProof
 from pointsman.kernel.record import Room
 from pointsman.kernel.verification import Fault
 
@@ -57,12 +58,13 @@ class ReplayAnswer(Struct, frozen=True):
 
 
 class VerifyAnswer(Struct, frozen=True):
-    """Whether the ledger is whole."""
+    """Whether the ledger is whole, and against whom each range is proven."""
 
     intact: bool
     entries: int
     faults: tuple[Fault, ...]
     doubts: tuple[Doubt, ...]
+    proofs: tuple[ShownProof, ...]
 
 
 class BacktestBody(Struct, frozen=True, forbid_unknown_fields=True):

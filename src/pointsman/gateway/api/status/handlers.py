@@ -15,6 +15,7 @@ from pointsman.gateway.serving.addresses import hide_addresses
 from pointsman.gateway.serving.http import JSON, NO_STORE, Answer, JsonAnswer
 from pointsman.gateway.serving.services import GatewayServices, SharedReport, WorkerStatus
 from pointsman.gateway.telemetry.metrics import Labels, label_text
+from pointsman.kernel.instant import SECOND
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.policies import InForce, PolicyFiles
 from pointsman.version import VERSION
@@ -31,6 +32,9 @@ GAUGES: Final = {
     "pointsman_budget_remaining_usd": "what a budget has left, in dollars",
     "pointsman_feed_readers": "clients that follow the live feed",
     "pointsman_ledger_writable": "whether entries are taken",
+    "pointsman_witness_up": "whether a witness cosigned when it was asked last",
+    "pointsman_witness_failing_seconds": "for how long a witness has not cosigned; 0 where it does",
+    "pointsman_witnessed_entries": "entries of a chain that a quorum of witnesses cosigned",
 }
 
 
@@ -72,6 +76,31 @@ def _values(
         ],
         "pointsman_feed_readers": [((), str(standing.feed_readers))],
         "pointsman_ledger_writable": [((), str(int(standing.is_writable)))],
+        **_witness_values(parts),
+    }
+
+
+def _witness_values(parts: GatewayServices) -> dict[str, list[Value]]:
+    """Return the gauges of witnesses; empty where the home has none."""
+    up: list[Value] = []
+    failing: list[Value] = []
+    entries: list[Value] = []
+    now = parts.pointsman.clock.now()
+    for thread in parts.witnessing:
+        witnessing = thread.witnessing
+        for state in [*witnessing.witnesses.values()]:
+            label = (("witness", state.name),)
+            since = state.failing_since
+            up.append((label, str(int(not since and state.answered_at > 0))))
+            failing.append((label, str((now - since) // SECOND if since else 0)))
+        entries += [
+            ((("chain", name),), str(witnessing.witnessed_size(name)))
+            for name in [*witnessing.chains]
+        ]
+    return {
+        "pointsman_witness_up": up,
+        "pointsman_witness_failing_seconds": failing,
+        "pointsman_witnessed_entries": entries,
     }
 
 

@@ -41,6 +41,7 @@ _TAGS: Final = {
     "assets": "dashboard",
     "v1": "models",
     "api": "api",
+    "tlog": "api",
     "hooks": "api",
     "mcp": "api",
     "router": "agents",

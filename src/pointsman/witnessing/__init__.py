@@ -1,0 +1,1 @@
+"""Witnesses: submitting a home's checkpoints to them, and being one."""
