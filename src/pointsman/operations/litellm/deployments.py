@@ -10,6 +10,12 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from pointsman.operations.litellm.clouds import (
+    CLOUD_KEYS,
+    CLOUDS,
+    cloud_provider,
+    missing_of_cloud,
+)
 from pointsman.operations.services import STARTER_SERVICES
 from pointsman.turns.registry.services import SERVICE_BY_NAME, ModelService
 
@@ -74,7 +80,7 @@ _CAPABILITIES: Final = {
 }
 _READ: Final = {
     "api_base", "api_key", "api_version", "base_url", "custom_llm_provider", "extra_headers",
-    "model", "organization", "rpm", "timeout", "tpm", *_PRICES, *_CAPABILITIES,
+    "model", "organization", "rpm", "timeout", "tpm", *_PRICES, *_CAPABILITIES, *CLOUD_KEYS,
 }  # fmt: skip
 _SAID: Final = {
     "num_retries": "calls are repeated three times with growing waits, whatever the model",
@@ -116,7 +122,7 @@ def _vendor(params: Plain) -> tuple[str, str]:
     if given:
         return given, full.removeprefix(f"{given}/")
     vendor, slash, name = full.partition("/")
-    known = {*_KNOWN, *_COMPATIBLE, "azure", "ollama_chat", "vertex_ai", "bedrock", "sagemaker"}
+    known = {*_KNOWN, *_COMPATIBLE, *CLOUDS, "ollama_chat", "sagemaker"}
     if slash and (vendor in known or not _compatible_address(params)):
         return vendor, name
     return ("anthropic" if full.startswith("claude") else "openai"), full
@@ -129,15 +135,12 @@ def _compatible_address(params: Plain) -> bool:
 def _provider(
     vendor: str, params: Plain, note: Note, environment: Mapping[str, str]
 ) -> dict[str, Any] | None:
+    if vendor in CLOUDS:
+        return _cloud(vendor, params, note, environment)
     base = _address(params, note, environment)
     service = _KNOWN.get("ollama" if vendor == "ollama_chat" else vendor)
-    if service is None and vendor == "azure" and base:
-        if params.get("api_version"):
-            note("differs", "litellm_params.api_version", "the v1 address needs no version")
-        base = f"{base.rstrip('/')}/openai/v1"
-    elif service is None and (vendor not in _COMPATIBLE or not base):
-        spoken = vendor == "azure" or vendor in _COMPATIBLE
-        why = "it needs an `api_base`" if spoken else "it is not spoken yet"
+    if service is None and (vendor not in _COMPATIBLE or not base):
+        why = "it needs an `api_base`" if vendor in _COMPATIBLE else "it is not spoken yet"
         note("missing", "litellm_params.model", f"`{vendor}`: {why}")
         return None
     provider: dict[str, Any] = {"kind": "openai" if service is None else service.name}
@@ -148,6 +151,38 @@ def _provider(
         key = {"env": service.secrets[0]}
     if key is not None:
         provider["api_key"] = key
+    return _with_headers_and_limits(provider, params, note, environment)
+
+
+def _cloud(
+    vendor: str, params: Plain, note: Note, environment: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Return the provider of a model in a cloud; None where the entry does not say enough."""
+    kind = CLOUDS[vendor]
+
+    def text(key: str) -> str:
+        return _follow_reference(str(params.get(key) or ""), environment) or ""
+
+    def secret(key: str, variable: str) -> dict[str, str]:
+        reference = _ENVIRONMENT.fullmatch(str(params.get(key) or ""))
+        if reference is not None:
+            return {"env": reference[1]}
+        note("differs", f"litellm_params.{key}", f"secrets are never written: set {variable}")
+        return {"env": variable}
+
+    if why := missing_of_cloud(kind, text):
+        note("missing", "litellm_params.model", f"`{vendor}`: {why}")
+        return None
+    provider = cloud_provider(kind, params, text, secret)
+    key = None if "login" in provider else _key(params.get("api_key"), vendor, note)
+    if "login" not in provider:
+        provider["api_key"] = key or {"env": "AZURE_API_KEY"}
+    return _with_headers_and_limits(provider, params, note, environment)
+
+
+def _with_headers_and_limits(
+    provider: dict[str, Any], params: Plain, note: Note, environment: Mapping[str, str]
+) -> dict[str, Any]:
     headers = _headers(params, note, environment)
     if headers:
         provider["headers"] = headers
