@@ -138,6 +138,11 @@ LEFT_OUT: Final = {
     "patterns.changed": _KEPT_UP,
     "patterns.structures": _KEPT_UP,
     "patterns.looks": _KEPT_UP,
+    **{
+        f"live.{name}": _LIVING
+        for name in ("gateways", "marks", "turns", "taints", "buckets", "counts", "logins")
+    },
+    "witness.logs": "a witness's own: it keeps a folder of its own, which is no home",
     "schema_migrations": _OWN,
     "copies": _OWN,
     "leases": _OWN,
