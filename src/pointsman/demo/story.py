@@ -143,6 +143,7 @@ def _learning(town: Town) -> DayStep:
         answer = town.chat(text, key, model)
         good = not (is_hard and model == "north:small")
         town.act("/api/feedback", {"turn_id": answer.turn, "score": 1 if good else 0})
+    _wait_for_the_store(town, key)
     tried = [
         (is_hard, town.chat(_task(draw, 100 + number, is_hard=is_hard), key).model)
         for number in range(6)
@@ -159,6 +160,18 @@ def _learning(town: Town) -> DayStep:
         (*lines, "no rule says so: similar turns do, and the decision holds what it went by"),
         "pointsman patterns report",
     )
+
+
+def _wait_for_the_store(town: Town, key: str) -> None:
+    """Let the gateway notice what was judged: it looks for a new store once a second."""
+    deadline = time.monotonic() + SOON_S
+    while time.monotonic() < deadline:
+        answer = town.chat("Please fix the typo, case 99", key)
+        if answer.headers.get("x-pointsman-policy") == "pattern":
+            break
+        time.sleep(0.05)
+    # The last verdicts are read beside the turns, in some milliseconds.
+    time.sleep(0.5)
 
 
 def _replay(town: Town) -> DayStep:
