@@ -57,7 +57,8 @@ run: env-run ## the main job, in build/demo-home: decide and prove a turn, then 
 
 test: check test-main test-others ## every check and test, on every supported CPython found
 
-KERNEL_TESTS := tests/unit/test_*.py tests/property/test_canonical_bytes.py tests/property/test_text_reading.py
+KERNEL_TESTS := tests/unit/test_*.py tests/unit/witnessing/test_*.py tests/property/test_canonical_bytes.py \
+                tests/property/test_consistency.py tests/property/test_text_reading.py
 
 BROWSER_MISSING := no Chromium here, and no root to install it: the tests of the dashboard in a browser are skipped
 
@@ -67,7 +68,11 @@ browser: ## Chromium from Debian's packages, for the tests of the dashboard
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 	  else echo "$(BROWSER_MISSING)"; fi; }
 
-servers: ## Redis from Debian's packages, for the tests on real servers; PostgreSQL comes from its wheel
+servers: ## Redis and OpenSSL from Debian's packages, for the tests on real servers; PostgreSQL comes from its wheel
+	@command -v openssl >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssl >/dev/null; \
+	  else echo "no openssl here, and no root to install it: the tests of time stamps are skipped"; fi; }
 	@command -v redis-server >/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server >/dev/null; \
