@@ -58,8 +58,8 @@ from pointsman.workflows.templates import fill
 from pointsman.workflows.workflow import WorkflowRunner, WorkflowText
 
 MOST_BACKOFF_MS = 3_600_000
-LOCK = "sensors"
-"""The sole right to change the states of sensors."""
+LOCK = "sensor-states"
+"""The short right to change the states of sensors; who runs them holds another one all along."""
 
 
 def _problem_lines(problems: Mapping[str, Sequence[str]]) -> list[str]:
