@@ -41,7 +41,7 @@ def test_installed_completion_completes_commands_in_bash(tmp_path: Path) -> None
     script = tmp_path / "bash-completion" / "completions" / "pointsman"
     assert done.exit_code == 0
     assert str(script) in done.output
-    assert completed(script, "re") == ["replay"]
+    assert completed(script, "re") == ["receipt", "replay"]
 
 
 def test_completion_is_for_the_users_shell_when_none_is_named() -> None:

@@ -105,9 +105,17 @@ def learn(home: Path, text: str, model: str, tokens: int, workspace: str | None 
 async def test_a_turn_sent_to_the_runner_up_is_marked_when_it_is_learned(
     tmp_path: Path, share: str, marked: dict[str, int]
 ) -> None:
-    pattern = {"method": "evidence", "explore": share, "min_confidence": "0", "min_sample_size": 1}
+    # The default had its first tries: nothing but the runner-up is left to explore.
+    explore = {"share": share, "first": 6}
+    pattern = {
+        "method": "evidence",
+        "explore": explore,
+        "min_confidence": "0",
+        "min_sample_size": 1,
+    }
     routing = {**ROUTING, "pattern": pattern}
     async with a_parlour(tmp_path / "h", says("done"), routing=routing) as parlour:
+        learn(tmp_path / "h", "something else entirely", OPUS, 200)
         for model in (HAIKU, SONNET):
             learn(tmp_path / "h", "sort it", model, 200)
         conversation = await parlour.conversations.start()

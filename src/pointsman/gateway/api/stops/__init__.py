@@ -29,6 +29,7 @@ ROUTES: Final = declare(
         answer="StopRow",
         body="GivenStop",
         status=201,
+        errors=(404,),
     ),
     types="handlers",
 )
