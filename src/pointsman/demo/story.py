@@ -163,7 +163,7 @@ def _learning(town: Town) -> DayStep:
 
 
 def _wait_for_the_store(town: Town, key: str) -> None:
-    """Let the gateway notice what was judged: it looks for a new store once a second."""
+    """Let the gateway notice the new verdicts: it looks for a new store once a second."""
     deadline = time.monotonic() + SOON_S
     while time.monotonic() < deadline:
         answer = town.chat("Please fix the typo, case 99", key)
