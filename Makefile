@@ -7,7 +7,7 @@ RUN := $(if $(wildcard .venv/.complete),.venv,.venv-run)
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs public-names word-counts trace-turn lock \
+.PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs site public-names word-counts trace-turn lock \
         clients campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-proofs campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
@@ -110,6 +110,9 @@ requirements: env ## which numbered requirements have a test, and which are stil
 docs: env ## write the generated pages anew
 	$(BIN)/python scripts/generate_docs.py
 	$(BIN)/python scripts/check_placement_table.py --write
+
+site: env ## the documentation as static pages with a search that needs no server, in build/site
+	$(BIN)/python scripts/site/build.py
 
 public-names: env ## add new public names to their list; DROP=1 also removes the ones that are gone
 	$(BIN)/python scripts/public_names.py $(if $(DROP),--drop)
