@@ -181,6 +181,7 @@ class Draw(random.Random):
             "tenant_is": lambda: self.words(TENANTS),
             "agent_is": lambda: self.words(AGENTS),
             "tool_names_include": lambda: self.words(TOOLS),
+            "expr": lambda: self.choice(sorted(chain_model.EXPRESSIONS)),
         }
         trees = {
             "any_of": lambda: [self.when(depth - 1) for _ in range(self.randint(1, 3))],

@@ -17,7 +17,12 @@ from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.turns.chain.banners import banners
 from pointsman.turns.chain.exploring import is_explored, may_cost, newcomers
 from pointsman.turns.chain.validation import Rejection, is_plain, rejection, unknown_needs
-from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
+from pointsman.turns.compiled import (
+    CompiledRule,
+    CompiledTurnPolicy,
+    WorkspaceScope,
+    compile_policy,
+)
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.learning.evidence import evidence_of_rows
 from pointsman.turns.learning.evidence_choice import Weighed, weigh
@@ -31,6 +36,7 @@ from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
     Evaluation,
+    PassedRule,
     RuleAttempt,
     Slot,
     SplitDraw,
@@ -193,12 +199,23 @@ def _rule(turn: Turn) -> Evaluation:
     """Take the first rule that matches and whose model validates (companion D-002-1)."""
     if not turn.scope.rules:
         return _silent("rule", "no rule matched")
+    passed: list[PassedRule] = []
+    found = _first_rule(turn, passed)
+    return replace(found, passed_over=tuple(passed)) if passed else found
+
+
+def _first_rule(turn: Turn, passed: list[PassedRule]) -> Evaluation:
+    """Ask the rules in order; add to `passed` those that had no answer."""
     attempts: list[RuleAttempt] = []
-    for each in turn.scope.worth_asking(turn.look):
-        if not each.matches(turn.look):
+    look = turn.look
+    for each in turn.scope.worth_asking(look):
+        if not each.matches(look):
+            if look.unanswered:
+                passed += _passed_rule(each, look)
             continue
+        look.unanswered.clear()
         name = each.rule.name
-        use, draw = each.choose(turn.look)
+        use, draw = each.choose(look)
         veto = turn.veto(use)
         if veto is None:
             chosen = Evaluation(
@@ -218,6 +235,15 @@ def _rule(turn: Turn) -> Evaluation:
         tuple(attempts),
         validation_failure=last.validation_failure,
     )
+
+
+def _passed_rule(rule: CompiledRule, look: FactsView) -> list[PassedRule]:
+    """Tell why a rule had no answer; nothing where it does not match whatever the answer."""
+    reason = "; ".join(dict.fromkeys(look.unanswered))
+    is_open = rule.may_match is not None and rule.may_match(look)
+    look.unanswered.clear()
+    text = f"its expression has no answer: {reason}"
+    return [PassedRule(rule.rule.name, text)] if is_open else []
 
 
 def _with_draw(chosen: Evaluation, draw: SplitDraw) -> Evaluation:

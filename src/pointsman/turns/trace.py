@@ -54,6 +54,13 @@ class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     reason: str
 
 
+class PassedRule(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A rule that was passed over for want of an answer, and why there was none."""
+
+    rule_name: str
+    reason: str
+
+
 class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
     """What one slot said. `flip_margin` is the success the runner-up lacks to be first.
 
@@ -78,6 +85,7 @@ class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
     is_exploring: bool | UnsetType = UNSET
     unknown_capabilities: tuple[str, ...] | UnsetType = UNSET
     split: SplitDraw | UnsetType = UNSET
+    passed_over: tuple[PassedRule, ...] | UnsetType = UNSET
 
 
 class Banner(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

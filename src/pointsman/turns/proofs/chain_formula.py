@@ -20,6 +20,7 @@ from pointsman.turns.proofs.solver import TRUE
 from pointsman.turns.proofs.turn_variables import TurnVariables
 from pointsman.turns.registry.models import TIERS, Model, call_estimate
 from pointsman.turns.rules.condition import Condition
+from pointsman.turns.rules.fact_formula import lower_expressions
 from pointsman.turns.rules.split import share_starts
 from pointsman.turns.trace import Slot
 
@@ -276,8 +277,12 @@ def world_of(policies: Iterable[CompiledTurnPolicy]) -> World:
 
 def team_limits(asked: Condition) -> Iterator[MicroUsd]:
     """Yield the amounts of a tenant's budget that a condition asks about."""
+    yield from _team_limits(lower_expressions(asked))
+
+
+def _team_limits(asked: Condition) -> Iterator[MicroUsd]:
     if asked.team_budget_remaining_lt_microusd is not UNSET:
         yield asked.team_budget_remaining_lt_microusd
     denied = () if asked.not_ is None else (asked.not_,)
     for inner in (*(asked.any_of or ()), *(asked.all_of or ()), *denied):
-        yield from team_limits(inner)
+        yield from _team_limits(inner)

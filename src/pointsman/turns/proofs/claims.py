@@ -21,7 +21,7 @@ from pointsman.turns.proofs.chain_formula import ChainFormula, Winner, World, te
 from pointsman.turns.proofs.examples import Example, make_example
 from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import Model
-from pointsman.turns.proofs.turn_variables import TurnVariables, is_met
+from pointsman.turns.proofs.turn_variables import OPAQUE, TurnVariables, is_met
 from pointsman.turns.registry.models import Location, Tier, model_id, provider_of
 from pointsman.turns.rules.condition import Condition, When, Words, condition
 from pointsman.turns.rules.condition import problems as condition_problems
@@ -76,7 +76,8 @@ class ClaimAnswer(Struct, frozen=True):
 
     The example is the turn that refutes it, or for `some` the one that shows it; `differences`
     counts its facts that are not a plain turn's. `is_empty` tells that there is no turn of the
-    kind it is about. `steps` count the work.
+    kind it is about. `steps` count the work. `unknown` says why there is neither a proof nor a
+    turn that refutes it: an expression that the proof does not look into.
     """
 
     holds: bool
@@ -84,6 +85,7 @@ class ClaimAnswer(Struct, frozen=True):
     differences: int
     is_empty: bool
     steps: int
+    unknown: str = ""
 
 
 _KINDS: Final = ("never", "always", "some")
@@ -172,6 +174,10 @@ def own_condition(when: ClaimedTurns) -> Condition:
     return condition(When(**{name: getattr(when, name) for name in When.__struct_fields__}))
 
 
+class _NotDecided(Exception):
+    """The turn that was found is none: it rests on what an expression was taken to say."""
+
+
 class _Question:
     """The formula of a policy under one budget."""
 
@@ -192,9 +198,21 @@ class _Question:
         found = self._least(asked)
         is_found, is_wanted = found is not None, claim.some is not UNSET
         is_empty = not is_found and not is_wanted and solver.solve(asked[:1]) is None
+        try:
+            example = self._example(found)
+        except _NotDecided as refusal:
+            steps = solver.steps - before
+            return ClaimAnswer(
+                holds=False,
+                example=None,
+                differences=0,
+                is_empty=False,
+                steps=steps,
+                unknown=str(refusal),
+            )
         return ClaimAnswer(
             is_found is is_wanted,
-            self._example(found),
+            example,
             0 if found is None else self._count(found),
             is_empty,
             solver.steps - before,
@@ -205,7 +223,9 @@ class _Question:
 
     def _count(self, model: Model) -> int:
         changes = {**self._turn.changes(), **self._similar.changes()}
-        return sum(is_met(model, each) for each in changes.values())
+        return sum(
+            is_met(model, each) for name, each in changes.items() if not name.startswith(OPAQUE)
+        )
 
     def _example(self, model: Model | None) -> Example | None:
         if model is None:
@@ -215,6 +235,9 @@ class _Question:
             raise PolicyTooComplex("no recorded turns were found that speak for this model")
         said = [each for each, lit in self._chain.wins.items() if model[abs(lit)] * lit > 0]
         if example.winner != (said[0] if said else None):
+            if self._turn.opaque:
+                texts = dict.fromkeys(text for text, _, _ in self._turn.opaque)
+                raise _NotDecided(f"not looked into: {'; '.join(texts)}")
             raise AssertionError(f"the formula says {said}, the chain decides {example.winner}")
         return example
 

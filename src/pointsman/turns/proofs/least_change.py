@@ -18,7 +18,7 @@ from pointsman.turns.proofs.chain_formula import ChainFormula, World, world_of
 from pointsman.turns.proofs.found_turn import FoundTurn
 from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import Model
-from pointsman.turns.proofs.turn_variables import TurnVariables, is_met
+from pointsman.turns.proofs.turn_variables import OPAQUE, TurnVariables, is_met
 from pointsman.turns.rules.review import clock_text
 
 MOST_CHANGES: Final = 5
@@ -79,7 +79,8 @@ def _facts_changes(
         fewest = len(changed)
         other = search.facts(found)
         if decide(ready, other)[0].chosen_model == model:
-            yield tuple(_change_text(facts, other, name) for name in changed)
+            told = (name for name in changed if not name.startswith(OPAQUE))
+            yield tuple(_change_text(facts, other, name) for name in told)
         # The next one must leave one of these facts as it was.
         asked.append(-search.turn.solver.both(search.changes[name] for name in changed))
 

@@ -18,6 +18,7 @@ from pointsman.turns.facts import TurnFacts
 from pointsman.turns.policy import RoutingRule, TurnPolicy
 from pointsman.turns.registry.models import TIERS, Model
 from pointsman.turns.rules.condition import TREES, Condition, TimeWindow, predicates, set_fields
+from pointsman.turns.rules.fact_formula import lower_expressions
 from pointsman.turns.rules.implication import (
     Parts,
     implies,
@@ -114,7 +115,7 @@ class _Asked(Struct, frozen=True):
 
 def _analyse(when: Condition, known: dict[Condition, _Asked]) -> _Asked:
     if when not in known:
-        found = parts(when)
+        found = parts(lower_expressions(when))
         known[when] = _Asked(found, is_contradictory(found), own_key(found), search_keys(found))
     return known[when]
 
@@ -149,7 +150,9 @@ def _rule_findings(
 
 def _asks_no_budget(policy: TurnPolicy, asked: Condition) -> bool:
     has_any = any(each.each == "tenant" for each in policy.budgets)
-    return not has_any and "team_budget_remaining_lt_microusd" in predicates(asked)
+    return not has_any and "team_budget_remaining_lt_microusd" in predicates(
+        lower_expressions(asked)
+    )
 
 
 def _second_choice(rule: RoutingRule, by: RoutingRule, workspace: str | None) -> Finding:
