@@ -24,7 +24,8 @@ from pointsman.audit.export import BundleSummary
 from pointsman.audit.replay import ReplayReport
 from pointsman.audit.verify import LedgerReport
 from pointsman.audit.witnessed import TOLD, proofs_value
-from pointsman.cli.terms import Session, command, count_text, read_input
+from pointsman.cli.groups import ExampleCommand
+from pointsman.cli.terms import Session, command, count_text, read_input, waits
 from pointsman.errors import InputError
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
@@ -40,13 +41,14 @@ MOST_CHANGES = 10
 NO_MODEL = "no model"
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--policy", required=True, metavar="FILE|-", help="The other routing.yaml.")
 @click.option("--models", metavar="FILE", help="The models.yaml it rests on [that of the home].")
 @click.option("--since", metavar="INSTANT", help="Only turns from this instant on (RFC 3339).")
 @click.option("--no-previews", is_flag=True, help="Leave out turns that `route` only previewed.")
 @click.option("--picture", "target", metavar="FILE", help="Also draw it, as SVG.")
 @command
+@waits("deciding again")
 def backtest(
     session: Session,
     policy: str,
@@ -153,7 +155,7 @@ class Advance(Protocol):
         ...
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="Re-run every recorded decision.")
 @click.option("--since", metavar="INSTANT", help="Only decisions from this instant on (RFC 3339).")
@@ -182,7 +184,7 @@ def replay(
     sys.exit(0 if report.is_clean else 1)
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--export", "target", metavar="FILE", help="Also write a bundle for another machine.")
 @click.option("--since", metavar="INSTANT", help="Export only from this instant on (RFC 3339).")
 @click.option("--until", metavar="INSTANT", help="Export only what came before this instant.")
@@ -360,7 +362,7 @@ def _verify_value(report: LedgerReport, summary: BundleSummary | None) -> dict[s
     }
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--parquet", "target", required=True, metavar="DIR", help="Where the files go.")
 @click.option("--since", metavar="INSTANT", help="Only from the day of this instant on, in UTC.")
 @click.option("--text", is_flag=True, help="Also what is kept of the messages' text.")
