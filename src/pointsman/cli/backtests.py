@@ -1,4 +1,4 @@
-"""`backtest`: recorded turns under other policies, side by side, and a forecast of cost, time and quality."""
+"""`backtest`: recorded turns under other policies, and a forecast of cost, time and quality."""
 
 from __future__ import annotations
 

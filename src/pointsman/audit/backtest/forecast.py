@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from pointsman.audit.backtest.run_sums import (
     NO_TURNS,
+    CalledTurnSums,
     Likeness,
     RunSums,
-    CalledTurnSums,
     add_run_sums,
     second,
 )

@@ -9,9 +9,9 @@ from pointsman.audit.backtest.forecast import ForecastSums, MovedTurns
 from pointsman.audit.backtest.model_runs import ModelRun
 from pointsman.audit.backtest.run_sums import (
     NO_TURNS,
+    CalledTurnSums,
     Likeness,
     RunAdder,
-    CalledTurnSums,
     likeness_of,
 )
 from pointsman.turns.facts import TurnFacts
@@ -37,7 +37,7 @@ class ForecastTally:
         runs: tuple[ModelRun, ...],
         before: Mapping[str, Model],
     ) -> None:
-        """Add a turn: its models before and after, its runs, and the models it was decided among."""
+        """Add a turn with its models before and after, and its runs; `before` are all models then."""
         alike = likeness_of(facts, way)
         for run in runs:
             self._runs[run.model, alike].add(facts.tokens_for(run.model), run)

@@ -32,7 +32,7 @@ def read_scenario(
     out: Sequence[str] = (),
     gone: Sequence[str] = (),
 ) -> Scenario:
-    """Read the options of a backtest; each name is a model of the policy, an alias or a provider of it."""
+    """Read the options of a backtest; each names a model of the policy, an alias or a provider."""
     names = aliases(policy.models)
     providers = dict.fromkeys(map(provider_of, policy.models))
     return Scenario(
@@ -54,7 +54,7 @@ def _read_price(names: dict[str, str], given: str) -> tuple[str, Price]:
     """Read `MODEL=INPUT,OUTPUT[,CACHED[,WRITTEN]]`, in dollars for a million tokens."""
     name, _, text = given.rpartition("=")
     rates = text.split(",")
-    if not name or not 2 <= len(rates) <= 4:  # noqa: PLR2004 - the kinds of tokens
+    if not name or not 2 <= len(rates) <= 4:
         raise InputError(
             f"`{given[:100]}` is no price", hint="write MODEL=INPUT,OUTPUT, like acme:big=3,15"
         )
