@@ -18,6 +18,7 @@ from pointsman.audit.backtest.result import (
     picture,
 )
 from pointsman.audit.backtest.scenario import read_scenario
+from pointsman.cli.groups import ExampleCommand
 from pointsman.cli.records import NO_MODEL, bar
 from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import InputError
@@ -31,7 +32,7 @@ MOST_CHANGES = 10
 IN_FORCE = "the policy in force"
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option(
     "--policy",
     "policies",

@@ -16,6 +16,7 @@ from pointsman.audit.export import BundleSummary
 from pointsman.audit.replay import ReplayReport
 from pointsman.audit.verify import LedgerReport
 from pointsman.audit.witnessed import TOLD, proofs_value
+from pointsman.cli.groups import ExampleCommand
 from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
@@ -40,7 +41,7 @@ class Advance(Protocol):
         ...
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="Re-run every recorded decision.")
 @click.option("--since", metavar="INSTANT", help="Only decisions from this instant on (RFC 3339).")
@@ -69,7 +70,7 @@ def replay(
     sys.exit(0 if report.is_clean else 1)
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--export", "target", metavar="FILE", help="Also write a bundle for another machine.")
 @click.option("--since", metavar="INSTANT", help="Export only from this instant on (RFC 3339).")
 @click.option("--until", metavar="INSTANT", help="Export only what came before this instant.")
@@ -247,7 +248,7 @@ def _verify_value(report: LedgerReport, summary: BundleSummary | None) -> dict[s
     }
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--parquet", "target", required=True, metavar="DIR", help="Where the files go.")
 @click.option("--since", metavar="INSTANT", help="Only from the day of this instant on, in UTC.")
 @click.option("--text", is_flag=True, help="Also what is kept of the messages' text.")

@@ -15,6 +15,7 @@ import click
 
 from pointsman.access.keyring import ACCESS, Keyring
 from pointsman.app import Pointsman
+from pointsman.cli.groups import ExampleCommand
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
@@ -31,7 +32,7 @@ STOP_S = 20
 """How long a gateway may take to write its last entries."""
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(cls=ExampleCommand, context_settings={"ignore_unknown_options": True})
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND …")
 @command
 def run(session: Session, agent: tuple[str, ...]) -> None:

@@ -37,7 +37,7 @@ class ForecastTally:
         runs: tuple[ModelRun, ...],
         before: Mapping[str, Model],
     ) -> None:
-        """Add a turn with its models before and after, and its runs; `before` are the models then."""
+        """Add a turn, its models before and after, and its runs; `before` are the models then."""
         alike = likeness_of(facts, way)
         for run in runs:
             self._runs[run.model, alike].add(facts.tokens_for(run.model), run)
