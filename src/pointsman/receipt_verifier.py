@@ -1039,7 +1039,7 @@ def attempt(rule: str, model: str, failure: str, reason: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def opinion_choice(  # noqa: PLR0911 - one each
+def opinion_choice(
     plan: dict[str, Any], opinions: Chain, above: str, vetoes: dict[str, Any]
 ) -> tuple[str, str, str]:
     """Return the step of a second opinion, the model it is about, and why."""
