@@ -282,10 +282,12 @@ def _tried(policy: CompiledTurnPolicy, claim: Claim) -> dict[str, Sequence[Any]]
     text = repr((policy.policy.rules, policy.policy.workspaces, claim.when))
     cans = [each.capabilities for each in policy.models.values()]
     asked = {
-        "tokens": "expr='" in text or "input_tokens=" in text.replace("_gt=None", "").replace("_lt=None", "")
+        "tokens": "expr='" in text
+        or "input_tokens=" in text.replace("_gt=None", "").replace("_lt=None", "")
         or any(can.max_context_tokens for can in cans) or "cost_exceeds" in repr(claim)
         or claim.when.budget_left_usd is not UNSET,
-        "images": "has_images" in _said_text(text) or "has_images=True" in text or "has_images=False" in text
+        "images": "has_images" in _said_text(text)
+        or "has_images=True" in text or "has_images=False" in text
         or any(can.supports_images is False for can in cans),
         "calls": "in_history" in _said_text(text)
         or "in_history=True" in text or "in_history=False" in text,
