@@ -43,7 +43,13 @@ def test_the_version_and_the_help_load_no_command(option: str) -> None:
     found = loaded(option)
     assert len(found) <= 20
     own = [name for name in found if name.startswith("pointsman")]
-    assert own == ["pointsman", "pointsman.cli", "pointsman.cli.main", "pointsman.version"]
+    assert own == [
+        "pointsman",
+        "pointsman.cli",
+        "pointsman.cli.groups",
+        "pointsman.cli.main",
+        "pointsman.version",
+    ]
 
 
 @pytest.mark.parametrize(("command", "most"), [(("why",), 235), (("rules", "check"), 260)])

@@ -19,6 +19,7 @@ from pointsman.access.keyring import ACCESS, Keyring
 from pointsman.access.roles import Access, GivenRole, RouteKey, Scope
 from pointsman.app import Pointsman
 from pointsman.approvals.view import action_value
+from pointsman.cli.groups import CommandGroup
 from pointsman.cli.terms import Session, command
 from pointsman.errors import PermissionDenied
 from pointsman.gateway.route_table import ROUTES
@@ -51,7 +52,7 @@ class ActorSession(Struct, frozen=True):
         return action_value(record, self.pointsman.clock.now(), self.access)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def actions() -> None:
     """What agents ask to be done, and the votes on it.
 

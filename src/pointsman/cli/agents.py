@@ -15,7 +15,8 @@ from pointsman.brainstate.reading import read_inputs
 from pointsman.brainstate.state import BrainState
 from pointsman.brainstate.trace import TickTrace
 from pointsman.brainstate.view import JSON, hints_view, state_view
-from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
+from pointsman.cli.groups import CommandGroup
+from pointsman.cli.terms import MOST_INPUT, Session, command, read_input, waits
 from pointsman.errors import InputError, NotFound
 from pointsman.jobs.agency import LOCAL
 from pointsman.jobs.jobs import JobResult
@@ -36,7 +37,7 @@ WELL = ("done", "requested")
 REQUEST_HELP = "The job as JSON: its query, and snapshots by id, by body, or none."
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def jobs() -> None:
     """Have agents do a job, and prove how it went."""
 
@@ -93,6 +94,7 @@ def list_jobs(session: Session) -> None:
 @jobs.command()
 @click.argument("name", metavar="ID")
 @command
+@waits("running again")
 def replay(session: Session, name: str) -> None:
     """Run a job again from its record alone and compare bytes; no agent is called."""
     with session.open() as pointsman:
@@ -105,7 +107,7 @@ def _show(session: Session, result: JobResult) -> None:
     session.show(job_screen(result), job_value(result))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def brainstate() -> None:
     """What a job has in mind."""
 
@@ -191,7 +193,7 @@ def _lines(name: str, state: BrainState) -> Iterator[str]:
         yield f"failed     {failure.node_id}: {failure.reason[:50]}"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def agents() -> None:
     """Which agent takes a job, and why."""
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from pointsman.audit.egress import egress_value
+from pointsman.cli.groups import CommandGroup
 from pointsman.cli.placement import egress_text
-from pointsman.cli.terms import Session, command
+from pointsman.cli.terms import Session, command, waits
 from pointsman.errors import InputError
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
@@ -19,7 +20,7 @@ from pointsman.storage.files import replace_file
 MOST_SHOWN = 40
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def audit() -> None:
     """What the ledger can prove."""
 
@@ -27,6 +28,7 @@ def audit() -> None:
 @audit.command("egress")
 @click.option("--since", metavar="INSTANT", help="Only turns from this instant on (RFC 3339).")
 @command
+@waits("reading the ledger")
 def egress(session: Session, since: str | None) -> None:
     """Tell what left this machine, under which rule; the ledger is verified first."""
     start = EPOCH if since is None else read_instant(since)
@@ -45,6 +47,7 @@ def egress(session: Session, since: str | None) -> None:
 @click.option("--to", "end", metavar="INSTANT", help="Only before this instant.")
 @click.option("--tenant", metavar="NAME", help="Only decisions of this tenant, and their calls.")
 @command
+@waits("counting")
 def count(  # noqa: PLR0913, PLR0917 - one parameter an option
     session: Session,
     kind: str,
@@ -72,6 +75,7 @@ def count(  # noqa: PLR0913, PLR0917 - one parameter an option
 @click.option("--tenant", metavar="NAME", help="Only what can be told of this tenant.")
 @click.option("--html", "target", metavar="FILE", help="Also write a page to read and print.")
 @command
+@waits("reading the ledger")
 def report(session: Session, start: str, end: str, tenant: str | None, target: str | None) -> None:
     """Report a period: decisions, departures, overrides, approvals, changes, faults, witnesses."""
     from pointsman.audit.ledger_query import ReportPeriod  # noqa: PLC0415 - few report

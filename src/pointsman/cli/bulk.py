@@ -22,6 +22,7 @@ from pointsman.bulk.rescoring import RescoreGiven
 from pointsman.bulk.verifying import VerifyGiven
 from pointsman.bulk.view import bulk_row, job_answer, progress_text
 from pointsman.bulk.work import KindName
+from pointsman.cli.groups import CommandGroup
 from pointsman.cli.records import bar
 from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import HomeError
@@ -43,7 +44,7 @@ class RunOptions(Struct, frozen=True):
     wait: bool
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bulk() -> None:
     """Replay, backtest, verify, export or re-score millions of decisions."""
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pointsman.app import Pointsman
+from pointsman.cli.groups import ExampleCommand
 from pointsman.cli.terms import Session, command, read_input
 from pointsman.conversations.conversations import Conversation, Conversations, Kit
 from pointsman.conversations.equipment import equip_from_home
@@ -57,7 +58,7 @@ class ChatOptions(Struct, frozen=True):
     theme: str = ""
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--message", metavar="TEXT|-", help="Take one turn with this message, and end.")
 @click.option("--image", "images", multiple=True, metavar="FILE", help="A picture for --message.")
 @click.option(

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import click
 from click.shell_completion import get_completion_class
 
+from pointsman.cli.groups import ExampleCommand
 from pointsman.cli.main import main
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
@@ -44,7 +45,7 @@ COMPLETION_FILES: Final = {
 """Bash needs the package bash-completion; fish needs nothing."""
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.argument("shell", required=False, metavar="[bash|zsh|fish]")
 @click.option("--install", is_flag=True, help="Write it where the shell looks for it.")
 @command

@@ -6,7 +6,8 @@ from contextlib import closing
 
 import click
 
-from pointsman.cli.terms import Session, command, count_text
+from pointsman.cli.groups import ExampleCommand
+from pointsman.cli.terms import Session, command, count_text, waits
 from pointsman.kernel.columns import pad_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import DAY, Instant, instant_text, read_instant
@@ -18,11 +19,12 @@ MOST_LINES = 20
 NOTHING = SpendAmounts(0, 0, 0, 0, 0, 0, 0, 0)
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--session", "session_id", metavar="ID", help="Only what this session spent.")
 @click.option("--key", "key_id", metavar="ID", help="Only what this key spent.")
 @click.option("--since", metavar="INSTANT", help="Only from the day of this instant on, in UTC.")
 @command
+@waits("adding up")
 def cost(session: Session, session_id: str | None, key_id: str | None, since: str | None) -> None:
     """Show what was spent, by model, key, session and day."""
     first_day = 0 if since is None else read_instant(since) // DAY

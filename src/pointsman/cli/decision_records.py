@@ -9,6 +9,7 @@ import click
 
 from pointsman.app import Pointsman, SystemClock
 from pointsman.cli.decision_terms import decisions_in_force, is_begun
+from pointsman.cli.groups import CommandGroup, ExampleCommand
 from pointsman.cli.terms import Session, command, count_text
 from pointsman.errors import NotFound
 from pointsman.kernel.columns import column_count, pad_line, table
@@ -27,7 +28,7 @@ MOST_LISTED = 100
 BAR = 40
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--decision-id", metavar="ID", help="Only this decision.")
 @click.option("--workflow-id", metavar="ID", help="Only this run.")
 @click.option("--since", metavar="INSTANT", help="Only from this instant on (RFC 3339).")
@@ -44,7 +45,7 @@ def log(
     session.show(_log_text(entries), [log_value(each) for each in entries])
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.argument("decision_id", metavar="ID")
 @command
 def distribution(session: Session, decision_id: str) -> None:
@@ -101,7 +102,7 @@ def _bars(found: Distribution) -> str:
     return "\n".join(printable(line) for line in lines)
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.argument("name", metavar="ID")
 @click.option("--to", metavar="ID", help="Show the shortest way to this one instead.")
 @click.option("--format", "form", type=click.Choice(["text", *FORMATS]), default="text",
@@ -151,7 +152,7 @@ def _about_text(graph: Graph, name: str) -> str:
     return "\n".join(map(printable, lines))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cache() -> None:
     """Answers of decisions that are kept for a while."""
 

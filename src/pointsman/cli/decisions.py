@@ -17,6 +17,7 @@ from pointsman.branches.policy import named_decisions
 from pointsman.branches.rules.review import BranchFinding, review
 from pointsman.cli.decision_records import cache, distribution, lineage, log
 from pointsman.cli.decision_terms import decisions_in_force, read_context
+from pointsman.cli.groups import CommandGroup
 from pointsman.cli.terms import Session, command, count_text, read_input
 from pointsman.errors import DocumentError, InputError, PointsmanError, Problem
 from pointsman.expressions.syntax import ExpressionRefused
@@ -40,7 +41,7 @@ _INPUT_HELP = "The context: JSON, @FILE, or - for standard input."
 _COLUMN = "column "
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def decision() -> None:
     """Decide which branch a workflow takes, by the files in decisions/."""
 

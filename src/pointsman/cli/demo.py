@@ -9,18 +9,20 @@ from pathlib import Path
 
 import click
 
+from pointsman.cli.groups import ExampleCommand
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--serve", "is_served", is_flag=True, help="Then serve the dashboard on that day.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Its port [a free one].")
 @command
 def demo(session: Session, is_served: bool, port: int) -> None:  # noqa: FBT001 - click passes flags so
-    """Live through a day of a small team: an outage, a leak attempt, a budget that runs out.
+    """Live through a day of a small team on scripted models, and see the proof.
 
-    Five scripted models on this machine, no key, no network; the gateway, the decisions and the
+    An outage, a leak attempt, a budget that runs out, learning that begins to pay. The five models
+    on this machine are scripted, without a key or a network; the gateway, the decisions and the
     ledger are real. The day stands in a new folder, or in the one that --home names, which must
     not hold a home yet.
     """

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from pointsman.cli.terms import Session, command, count_text
+from pointsman.cli.groups import ExampleCommand
+from pointsman.cli.terms import Session, command, count_text, waits
 from pointsman.errors import InputError
 from pointsman.kernel.document import printable
 from pointsman.operations.erasure.erase import ErasurePlan, ErasureReport
 from pointsman.operations.erasure.scope import ErasureScope, What
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--turn", metavar="ID", help="The text of one turn, job or decision.")
 @click.option("--session", "session_id", metavar="ID", help="All of a session and its workers.")
 @click.option("--key", "key_id", metavar="ID", help="All that came with a key.")
@@ -20,6 +21,7 @@ from pointsman.operations.erasure.scope import ErasureScope, What
 @click.option("--expired", is_flag=True, help="Text past its days in `retention:`.")
 @click.option("--dry-run", is_flag=True, help="Tell what would go, and change nothing.")
 @command
+@waits("erasing")
 def erase(  # noqa: PLR0913, PLR0917 - each is one way to say whose text goes
     session: Session,
     turn: str | None,

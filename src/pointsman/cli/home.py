@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import click
 
 from pointsman.app import Pointsman
-from pointsman.cli.terms import Session, command
+from pointsman.cli.groups import ExampleCommand
+from pointsman.cli.terms import Session, command, waits
 from pointsman.operations.doctor import DoctorFinding, examine_home
 from pointsman.operations.services import (
     STARTER_SERVICES,
@@ -22,7 +23,7 @@ from pointsman.operations.starter import FIRST_NAMES, NAMES, service_texts, writ
 from pointsman.turns.registry.services import ModelService
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option(
     "--with",
     "services",
@@ -80,9 +81,10 @@ def _ask_services() -> tuple[ModelService, ...]:
     return () if given.strip() == "none" else services_named(_names(given))
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--call", "is_calling", is_flag=True, help="Call each model once, for one word.")
 @command
+@waits("checking")
 def doctor(session: Session, is_calling: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Check everything that can be checked, and say what to fix.
 

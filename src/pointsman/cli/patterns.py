@@ -13,7 +13,8 @@ import click
 import msgspec
 from msgspec import UNSET, Meta, Struct
 
-from pointsman.cli.terms import MOST_INPUT, Session, command, count_text, read_input
+from pointsman.cli.groups import CommandGroup
+from pointsman.cli.terms import MOST_INPUT, Session, command, count_text, read_input, waits
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import content_id
 from pointsman.kernel.codes import Code
@@ -62,7 +63,7 @@ class PatternImportRow(Struct, frozen=True, forbid_unknown_fields=True):
     fingerprint: Fingerprint | None = None
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def patterns() -> None:
     """Look at, forget and import what similar turns are remembered for."""
 
@@ -101,6 +102,7 @@ def delete(session: Session, name: str) -> None:
 @patterns.command("import")
 @click.argument("file", metavar="FILE|-")
 @command
+@waits("importing")
 def import_(session: Session, file: str) -> None:
     """Count outcomes from a JSON file that holds a list of rows.
 
@@ -121,6 +123,7 @@ def import_(session: Session, file: str) -> None:
 
 @patterns.command()
 @command
+@waits("making vectors")
 def revector(session: Session) -> None:
     """Make missing vectors of tokens, from the texts in the ledger.
 
@@ -139,6 +142,7 @@ def revector(session: Session) -> None:
 @patterns.command()
 @click.option("--svg", type=click.Path(dir_okay=False), help="Draw the calibration to this file.")
 @command
+@waits("estimating")
 def report(session: Session, svg: str | None) -> None:
     """Show what is known about models and tasks, and how far the estimates can be trusted.
 

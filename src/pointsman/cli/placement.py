@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from pointsman.audit.egress import Egress, EgressReport
+from pointsman.cli.groups import CommandGroup, ExampleCommand
 from pointsman.cli.terms import MOST_INPUT, Session, command, count_text, read_input
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import DocumentLimits, printable
@@ -19,7 +20,7 @@ from pointsman.placement.facts import GivenPlacement, read_facts
 MOST_LISTED = 40
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--facts", required=True, metavar="FILE|-", help="The question and the state.")
 @click.option("--no-record", is_flag=True, help="Leave no trace in the ledger.")
 @command
@@ -35,7 +36,7 @@ def place(session: Session, facts: str, no_record: bool) -> None:  # noqa: FBT00
     sys.exit(1 if shown.outcome.error_code else 0)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def taint() -> None:
     """Sessions that stay on this machine because of what they held."""
 

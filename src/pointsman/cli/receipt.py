@@ -12,7 +12,8 @@ import click
 
 from pointsman.audit.receipts.receipt import receipt_envelope
 from pointsman.audit.receipts.shapes import Disclosure
-from pointsman.cli.terms import Session, command
+from pointsman.cli.groups import ExampleCommand
+from pointsman.cli.terms import Session, command, waits
 from pointsman.errors import InputError
 from pointsman.storage.files import replace_file
 
@@ -22,7 +23,7 @@ _OWN_IMPORTS = re.compile(
 )
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.argument("turn", required=False, metavar="[ID|last]")
 @click.option(
     "--disclose",
@@ -35,6 +36,7 @@ _OWN_IMPORTS = re.compile(
 @click.option("--verifier", metavar="FILE", help="Write the program that verifies receipts here.")
 @click.option("--page", metavar="FILE", help="Write the page that verifies receipts here.")
 @command
+@waits("looking")
 def receipt(  # noqa: PLR0913, PLR0917 - one parameter an option
     session: Session,
     turn: str | None,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from pointsman.cli.terms import Session, command, count_text, read_input
+from pointsman.cli.groups import CommandGroup
+from pointsman.cli.terms import Session, command, count_text, read_input, waits
 from pointsman.errors import DocumentError
 from pointsman.kernel.document import printable
 from pointsman.operations.rules.check import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from pointsman.turns.compiled import CompiledTurnPolicy
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def rules() -> None:
     """Check, show, reload, test and publish the rules of routing.yaml."""
 
@@ -96,6 +97,7 @@ def reload(session: Session) -> None:
 @click.option("--over", metavar="ID", default=None, help="Only in the place of this publication.")
 @click.option("--by", metavar="NAME", default=None, help="Who publishes [the user's name].")
 @command
+@waits("publishing")
 def publish(session: Session, over: str | None, by: str | None) -> None:
     """Publish the policy files of this machine for all who follow the ledger."""
     with session.open() as pointsman:
@@ -112,6 +114,7 @@ def publish(session: Session, over: str | None, by: str | None) -> None:
 @rules.command()
 @click.argument("file", metavar="FILE|-")
 @command
+@waits("deciding the cases")
 def test(session: Session, file: str) -> None:
     """Run a table of expected decisions against the rules; nothing is recorded."""
     # Imported here: the other commands decide nothing.
@@ -132,6 +135,7 @@ def test(session: Session, file: str) -> None:
     "--cases", is_flag=True, help="Print the examples alone, as a table for `rules test`."
 )
 @command
+@waits("proving")
 def prove(session: Session, file: str | None, claim: tuple[str, ...], cases: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Answer claims about every turn there can be, exactly; exit 1 when one is refuted.
 
@@ -164,6 +168,7 @@ def prove(session: Session, file: str | None, claim: tuple[str, ...], cases: boo
 @click.option("--markdown", is_flag=True, help="Write a comment for a code review.")
 @click.option("--no-ledger", is_flag=True, help="Do not count the recorded turns of each kind.")
 @command
+@waits("comparing")
 def diff(session: Session, old: Path, new: Path, markdown: bool, no_ledger: bool) -> None:  # noqa: FBT001 - click passes flags so
     """Tell every kind of turns that two policies decide differently; exit 1 when there is one.
 

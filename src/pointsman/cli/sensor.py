@@ -13,6 +13,7 @@ import msgspec
 
 from pointsman.app import Pointsman, SystemClock
 from pointsman.cli.decision_terms import read_context
+from pointsman.cli.groups import CommandGroup
 from pointsman.cli.terms import Session, command, count_text
 from pointsman.errors import ChainHeld, InputError
 from pointsman.expressions.values import Value
@@ -32,7 +33,7 @@ MOST_WAIT_S = 3600
 """How long `--once` waits for debounces and retries before it gives up waiting."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def sensor() -> None:
     """Watch files, commits, schedules and assets; let decisions say what runs."""
 

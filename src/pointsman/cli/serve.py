@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from pointsman.app import Pointsman, SystemClock
+from pointsman.cli.groups import ExampleCommand
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError, PointsmanError
 from pointsman.operations.rules.check import other_files, refuse_unknown, stand_ins
@@ -23,7 +24,7 @@ from pointsman.storage.policies.settings import MOST_WORKERS, Server
 from pointsman.storage.sqlite.database import sqlite_errors_told
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--host", metavar="ADDRESS", help="Listen on this address [127.0.0.1].")
 @click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port [8484].")
 @click.option(
@@ -109,7 +110,7 @@ def _host_text(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--workspace", metavar="DIR", help="The folder that rules and budgets look at.")
 @command
 def mcp(session: Session, workspace: str | None) -> None:

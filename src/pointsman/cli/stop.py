@@ -7,6 +7,7 @@ import click
 from pointsman.access.actors import OWNER
 from pointsman.approvals.proposal import ActionProposal
 from pointsman.cli.actions import acting_as
+from pointsman.cli.groups import ExampleCommand
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 from pointsman.kernel.columns import table
@@ -16,7 +17,7 @@ from pointsman.recording.stops import StopOrder
 from pointsman.turns.facts import StopScope
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.option("--all", "is_all", is_flag=True, help="Stop every model call of this home.")
 @click.option("--tenant", metavar="NAME", help="Stop the calls of a tenant's keys.")
 @click.option("--provider", metavar="NAME", help="Stop the calls to a provider.")

@@ -9,8 +9,9 @@ import click
 from msgspec.structs import asdict
 
 from pointsman.app import SystemClock
+from pointsman.cli.groups import CommandGroup
 from pointsman.cli.records import bar
-from pointsman.cli.terms import Session, command, count_text
+from pointsman.cli.terms import Session, command, count_text, waits
 from pointsman.errors import HomeError, StoreRefused
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 URL = "postgresql://USER@HOST/DATABASE"
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def store() -> None:
     """Look after the database of a home."""
 
 
 @store.command("check")
 @command
+@waits("reading the store")
 def store_check(session: Session) -> None:
     """Tell where the home keeps what it records, and whether that can be used."""
     found = store_state(open_home(session.home, create=False, store=session.store))
@@ -51,6 +53,7 @@ def store_check(session: Session) -> None:
     help="`pre` before new programs start, `post` once the old ones are gone.",
 )
 @command
+@waits("migrating")
 def store_migrate(session: Session, step: str) -> None:
     """Make or change the tables of a PostgreSQL store."""
     opened = _server(open_home(session.home, store=session.store))
@@ -91,6 +94,7 @@ def store_copy(session: Session, url: str) -> None:
         else:
             with bar("copying", session) as progress:
                 copy.run(clock.now(), progress)
+            session.begin_waiting("proving the copy")
             proof = prove(copy)
             if proof.is_whole:
                 copy.finish(clock.now())

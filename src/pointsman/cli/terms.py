@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TextIO
 
 import click
 import msgspec
@@ -23,6 +24,47 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 MOST_INPUT = 16 * 1024 * 1024
+QUIET_S = 2.0
+"""How long a command runs before it names its work: a reader waits that long unasked."""
+EVERY_S = 1.0
+_CLEAR = "\r\x1b[K"
+
+
+class WaitingLine:
+    """Counts the seconds on a terminal until it is ended; on anything else it writes nothing."""
+
+    def __init__(self, what: str, stream: TextIO, quiet_s: float = QUIET_S) -> None:
+        self._what = what
+        self._stream = stream
+        self._quiet_s = quiet_s
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Start to wait; the line appears after the delay."""
+        if self._stream.isatty():
+            self._thread = threading.Thread(target=self._count, daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Take the line away, before anything else is written. May be called again."""
+        self._ended.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join()
+
+    def _count(self) -> None:
+        waited_s = self._quiet_s
+        if self._ended.wait(self._quiet_s):
+            return
+        while True:
+            self._stream.write(f"{_CLEAR}{self._what}, {waited_s:.0f} s")
+            self._stream.flush()
+            if self._ended.wait(EVERY_S):
+                break
+            waited_s += EVERY_S
+        self._stream.write(_CLEAR)
+        self._stream.flush()
 
 
 class Session:
@@ -34,6 +76,18 @@ class Session:
         self.is_home_given = given is not None
         self.is_home_named = given is not None or bool(os.environ.get("POINTSMAN_HOME"))
         self.as_json = as_json
+        self._waiting: WaitingLine | None = None
+
+    def begin_waiting(self, what: str) -> None:
+        """Name the work on a terminal, once it takes past two seconds."""
+        if not self.as_json:
+            self._waiting = WaitingLine(what, sys.stderr)
+            self._waiting.begin()
+
+    def end_waiting(self) -> None:
+        """Take that line away; whatever prints does so first."""
+        if self._waiting is not None:
+            self._waiting.end()
 
     def open(self, *, create: bool = False) -> Pointsman:
         """Open the home; only commands that write make one where there is none."""
@@ -44,6 +98,7 @@ class Session:
 
     def show(self, text: str, value: object) -> None:
         """Print an answer: text for people, one JSON document for programs."""
+        self.end_waiting()
         if self.as_json:
             click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
         else:
@@ -51,11 +106,13 @@ class Session:
 
     def warn(self, problems: Iterable[Problem | str]) -> None:
         """Tell about broken configuration without changing how the run ends."""
+        self.end_waiting()
         for problem in problems:
             click.echo(f"warning: {printable(str(problem))}", err=True)
 
     def fail(self, error: PointsmanError) -> NoReturn:
         """Print an error once, clearly, and end the run."""
+        self.end_waiting()
         if self.as_json:
             click.echo(msgspec.json.format(msgspec.json.encode(_error_value(error)), indent=2))
         else:
@@ -91,8 +148,29 @@ def command(
         except OSError as error:
             cause, where = error.strerror or str(error), error.filename or session.home
             session.fail(HomeError(f"it cannot be used: {cause}", where=str(where)))
+        finally:
+            session.end_waiting()
 
     return run
+
+
+def waits(
+    what: str,
+) -> Callable[[Callable[Concatenate[Session, P], None]], Callable[Concatenate[Session, P], None]]:
+    """Have a command that may take past two seconds say so on a terminal: `comparing, 3 s`."""
+
+    def decorate(
+        function: Callable[Concatenate[Session, P], None],
+    ) -> Callable[Concatenate[Session, P], None]:
+        def run(session: Session, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            session.begin_waiting(what)
+            function(session, *args, **kwargs)
+
+        # click takes the help of a command from its function.
+        run.__doc__, run.__name__ = function.__doc__, function.__name__
+        return run
+
+    return decorate
 
 
 def count_text(count: int, one: str, many: str = "") -> str:

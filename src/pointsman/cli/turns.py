@@ -9,7 +9,8 @@ from shutil import get_terminal_size
 import click
 
 from pointsman.audit.turn_story import read_story
-from pointsman.cli.terms import MOST_INPUT, Session, command, read_input
+from pointsman.cli.groups import ExampleCommand
+from pointsman.cli.terms import MOST_INPUT, Session, command, read_input, waits
 from pointsman.errors import InputError, UnknownModel
 from pointsman.kernel.columns import WIDTH
 from pointsman.kernel.document import DocumentLimits
@@ -29,7 +30,7 @@ _COLOURS = {
 _VERDICT = re.compile(rf"(?<= )({'|'.join(_COLOURS)})(?= |$)", re.MULTILINE)
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.argument("message", required=False)
 @click.option(
     "--facts",
@@ -55,10 +56,11 @@ def route(session: Session, message: str | None, facts: str | None, no_record: b
     sys.exit(0 if shown.outcome.chosen_model else 1)
 
 
-@click.command()
+@click.command(cls=ExampleCommand)
 @click.argument("turn", default="last", metavar="[ID|last]")
 @click.option("--instead", metavar="MODEL", help="What would have given the turn this model.")
 @command
+@waits("looking")
 def why(session: Session, turn: str, instead: str | None) -> None:
     """Show what happened in a turn, and why.
 

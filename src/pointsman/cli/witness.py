@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pointsman.cli.groups import CommandGroup
 from pointsman.cli.terms import Session, command
 from pointsman.errors import InputError
 from pointsman.kernel.checkpoint import log_key
@@ -13,7 +14,7 @@ from pointsman.kernel.columns import table
 from pointsman.storage.home import open_home
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def witness() -> None:
     """Have checkpoints countersigned by others, and countersign theirs."""
 

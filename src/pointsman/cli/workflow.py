@@ -10,6 +10,7 @@ import msgspec
 
 from pointsman.app import Pointsman
 from pointsman.cli.decision_terms import decisions_in_force, read_context
+from pointsman.cli.groups import CommandGroup
 from pointsman.cli.terms import Session, command, read_input
 from pointsman.errors import InputError
 from pointsman.expressions.syntax import ExpressionRefused
@@ -26,7 +27,7 @@ _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 _INPUT_HELP = "What the run begins with: JSON, @FILE, or - for standard input."
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def workflow() -> None:
     """Run stages joined by decisions."""
 
