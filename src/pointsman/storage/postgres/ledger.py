@@ -104,7 +104,7 @@ class PostgresRows:
     """The rows of one chain: `storage.chain_rows.ChainRows` says what each part does."""
 
     failures = (OSError,)
-    keeps_texts = True
+    is_remote = True
     damages: tuple[type[Exception], ...] = ()
 
     def __init__(

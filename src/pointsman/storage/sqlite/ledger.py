@@ -71,7 +71,7 @@ class SqliteRows:
     failures = (apsw.Error, OSError)
     damages = (apsw.CorruptError, apsw.NotADBError)
     is_lost = False
-    keeps_texts = False
+    is_remote = False
 
     _connection: SqliteConnection
 

@@ -51,8 +51,8 @@ class ChainRows(Protocol):
         ...
 
     @property
-    def keeps_texts(self) -> bool:
-        """Tell whether texts may come with the entries that belong to them."""
+    def is_remote(self) -> bool:
+        """Tell whether the database is a server's: texts may come with their entries then."""
         ...
 
     @property

@@ -155,7 +155,7 @@ class LedgerWriter:
     @property
     def keeps_texts(self) -> bool:
         """Whether a text may be handed in with its entry."""
-        return self._rows.keeps_texts
+        return self._rows.is_remote
 
     def hand_in(self, draft: Draft | Making, waiter: Waiter, text: KeptText | None = None) -> None:
         """Hand in an entry; the waiter gets its receipt once it is durable, a text with it.
@@ -181,7 +181,9 @@ class LedgerWriter:
         # it may be signing now.
         is_up = not self._cause and not self._rows.is_lost
         room = EVERY_ENTRIES - (self._tip.size - self._frontier.size)
-        return is_up and self._group.begin_commit(started, room)
+        # A connection that is waited on cannot be asked whether it is lost: answers look the same.
+        alone = self._rows.is_remote
+        return is_up and self._group.begin_commit(started, room, alone=alone)
 
     def close(self) -> None:
         """Write and sign all pending entries, and close the database.
