@@ -63,7 +63,7 @@ class BatchedTurn:
 
     live: LiveTurn
     flow: Flow
-    effect: Record | RecordPlacement | CallEffect
+    effect: Effect
     """What its flow asked for first; after a tool there may be nothing to record."""
     first: Forwarding
     begin: Begin
@@ -284,7 +284,7 @@ class TurnBatcher:
         # Budgets that replicas share are asked over the network.
         is_asking = self.endpoint.parts.sharing is not None and bool(live.caps)
         is_long = live.is_much_to_read or live.asks_detectors or is_asking
-        if is_long or not self.endpoint.is_plain(live):
+        if is_long or live.in_force.ready.has_second_opinions or not self.endpoint.is_plain(live):
             turn.continue_in_task()
 
     def _rule(self, turn: BatchedTurn) -> None:
