@@ -43,6 +43,7 @@ from pointsman.signals.redaction import hide_secrets, redact
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.chain_rows import KeptText
 from pointsman.storage.writer.ledger import Receipt
 from pointsman.turns.facts import with_seal
 
@@ -122,7 +123,7 @@ class DecisionRecorder:
             self._record_invalid(in_force, recorder)
         policies, ledger = policies_in_force(in_force), self._home.identity.ledger
         placing, message = ruling.placing, ruling.facts.message
-        seal = message if isinstance(message, Sealed) else recorder.hand_in_text(message, waits)
+        seal, text = _seal_text(recorder, message, waits)
         if ruling.is_placed_anew:
             if not placing.is_advice:
                 first = Names(self._ids.new_id(), names.ref, names.at)
@@ -134,9 +135,9 @@ class DecisionRecorder:
 
         draft = partial(turn_draft, names, policies, ruling, seal, aside, linked)
         # The commit thread writes the bytes of a whole group one after the other: in half the time.
-        if not recorder.try_hand_in(policies.turns_id, draft, settled):
+        if not recorder.try_hand_in(policies.turns_id, draft, settled, text):
             made = turn_record(policies, ruling, seal, ledger)
-            recorder.hand_in_decision(names, made, aside, settled, linked)
+            recorder.hand_in_decision(names, made, aside, settled, linked, text)
 
     def record_placement(
         self, names: Names, in_force: InForce, placing: PlacementRuling, aside: Aside
@@ -161,13 +162,13 @@ class DecisionRecorder:
         recorder = self.recorder()
         self._record_invalid(in_force, recorder)
         content = placing.facts.content
-        seal = content if isinstance(content, Sealed) else recorder.hand_in_text(content, waits)
+        seal, text = _seal_text(recorder, content, waits)
         made = placement_record(
             policies_in_force(in_force), placing, seal, self._home.identity.ledger
         )
         if not is_refused:
             self._record_taint(recorder, in_force, placing, aside, taint_as)
-        recorder.hand_in_decision(names, made, aside, waits.expect())
+        recorder.hand_in_decision(names, made, aside, waits.expect(), text=text)
 
     def tell_invalid(self, in_force: InForce) -> None:
         """Record the policy's problems, if they are not recorded yet."""
@@ -245,6 +246,13 @@ class DecisionRecorder:
         seal = self.recorder().hand_in_text(text, waits)
         waits.wait()
         return seal
+
+
+def _seal_text(
+    recorder: Recorder, text: str | Sealed, waits: DurabilityWaiter
+) -> tuple[Sealed, KeptText | None]:
+    """Return the seal of an entry's text, and the text if it is to be handed in with the entry."""
+    return (text, None) if isinstance(text, Sealed) else recorder.seal_text(text, waits)
 
 
 class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):
