@@ -34,8 +34,9 @@ from pointsman.turns.rules.condition import (
 )
 from pointsman.turns.rules.fact_expression import CALLER_NAMES, fact_expression
 from pointsman.turns.rules.split import Splitter
+from pointsman.turns.rules.table import TableChooser, table_facts
 from pointsman.turns.rules.text_patterns import TextPatterns
-from pointsman.turns.trace import SplitDraw
+from pointsman.turns.trace import SplitDraw, TableHit
 
 
 class CompiledRule(Struct, frozen=True):
@@ -47,9 +48,15 @@ class CompiledRule(Struct, frozen=True):
     splitter: Splitter | None = None
     may_match: Test | None = None
     """Whether it could match if each expression without an answer had the one that it takes."""
+    chooser: TableChooser | None = None
 
-    def choose(self, look: FactsView) -> tuple[str, SplitDraw | None]:
-        """Return the model of a turn that matches, and its draw where the rule has a split."""
+    def choose(self, look: FactsView) -> tuple[str | None, SplitDraw | TableHit | None]:
+        """Return the model of a turn that matches, and its draw or its table's row.
+
+        There is none where a table passes the rule over.
+        """
+        if self.chooser is not None:
+            return self.chooser.choose(look, self.rule.use)
         if self.splitter is None:
             return self.rule.use, None
         return self.splitter.draw(look.split_units)
@@ -184,6 +191,7 @@ class CompiledTurnPolicy:
                 needed_patterns(rule.when, patterns),
                 None if rule.split is UNSET else Splitter(rule.name, rule.split),
                 _may_match(rule, patterns),
+                None if rule.table is UNSET else TableChooser(rule.table),
             )
             for rule in rules
         )
@@ -204,6 +212,7 @@ def facts_read(rule: RoutingRule) -> Iterator[str]:
     """Yield the facts that a rule reads by expressions."""
     for text in expressions(rule.when):
         yield from fact_expression(text).names
+    yield from table_facts(rule.table)
 
 
 def _is_learning(settings: PatternSettings) -> bool:

@@ -33,6 +33,7 @@ from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.registry.models import TIERS, model_id
 from pointsman.turns.rules.condition import FactsView
 from pointsman.turns.rules.split import draw_text
+from pointsman.turns.rules.table import hit_text, passed_text
 from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
@@ -42,6 +43,7 @@ from pointsman.turns.trace import (
     RuleAttempt,
     Slot,
     SplitDraw,
+    TableHit,
     TurnOutcome,
     TurnTrace,
 )
@@ -238,13 +240,17 @@ def _first_rule(turn: Turn, passed: list[PassedRule]) -> Evaluation:
         look.unanswered.clear()
         name = each.rule.name
         use, draw = each.choose(look)
+        hit = draw if isinstance(draw, TableHit) else UNSET
+        if use is None:
+            passed += [] if hit is UNSET else [PassedRule(name, passed_text(hit))]
+            continue
         veto = turn.veto(use)
         if veto is None:
             chosen = Evaluation(
                 "rule", "chose", use, f'rule "{name}" matched', name, tuple(attempts)
             )
             return chosen if draw is None else _with_draw(chosen, draw)
-        attempts.append(RuleAttempt(name, use, veto.code, veto.reason))
+        attempts.append(RuleAttempt(name, use, veto.code, veto.reason, hit))
     if not attempts:
         return _silent("rule", "no rule matched")
     last = attempts[-1]
@@ -268,8 +274,10 @@ def _passed_rule(rule: CompiledRule, look: FactsView) -> list[PassedRule]:
     return [PassedRule(rule.rule.name, text)] if is_open else []
 
 
-def _with_draw(chosen: Evaluation, draw: SplitDraw) -> Evaluation:
-    """Add the slot in which a turn fell."""
+def _with_draw(chosen: Evaluation, draw: SplitDraw | TableHit) -> Evaluation:
+    """Add the slot in which a turn fell, or the row that took it."""
+    if isinstance(draw, TableHit):
+        return replace(chosen, reason=f"{chosen.reason}, {hit_text(draw)}", table=draw)
     return replace(chosen, reason=f"{chosen.reason}, {draw_text(draw)}", split=draw)
 
 

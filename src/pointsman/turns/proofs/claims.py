@@ -215,6 +215,21 @@ class _Question:
         try:
             example = self._example(found)
         except _NotDecided as refusal:
+            # A turn in which no such expression says other than usual can be shown.
+            usual = (-lit for name, lit in self._turn.changes().items() if name.startswith(OPAQUE))
+            found = self._least([*asked, *usual])
+            try:
+                example = self._example(found)
+            except _NotDecided:
+                example = None
+            if example is not None:
+                return ClaimAnswer(
+                    holds=is_wanted,
+                    example=example,
+                    differences=0 if found is None else self._count(found),
+                    is_empty=False,
+                    steps=solver.steps - before,
+                )
             steps = solver.steps - before
             return ClaimAnswer(
                 holds=False,

@@ -190,6 +190,6 @@ def _rule_edits(
         yield f"without rule {rule.name}", others
         if place and model in rule.models:
             yield f"rule {rule.name} before all others", (rule, *others)
-        if rule.use != model or rule.split is not UNSET:
-            own = replace(rule, use=model, split=UNSET)
+        if rule.use != model or rule.split is not UNSET or rule.table is not UNSET:
+            own = replace(rule, use=model, split=UNSET, table=UNSET)
             yield f"rule {rule.name} uses {model}", (*rules[:place], own, *rules[place + 1 :])

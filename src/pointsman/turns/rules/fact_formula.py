@@ -23,6 +23,7 @@ from pointsman.expressions.syntax import (
     Not,
     Path,
     Test,
+    every,
 )
 from pointsman.expressions.syntax import Literal as LiteralNode
 from pointsman.expressions.values import Value
@@ -100,17 +101,17 @@ def lower_expressions(asked: Condition) -> Condition:
 
 
 def _lower(asked: Condition, *, denied: bool) -> Condition:
-    every = tuple(_lower(each, denied=denied) for each in asked.all_of or ())
+    members = tuple(_lower(each, denied=denied) for each in asked.all_of or ())
     if asked.expr is not UNSET:
         said = expression_condition(asked.expr, wanted=not denied)
         if said is not None:
-            every = (*every, Condition(not_=said) if denied else said)
+            members = (*members, Condition(not_=said) if denied else said)
             asked = replace(asked, expr=UNSET)
     some = asked.any_of
     return replace(
         asked,
         any_of=some and tuple(_lower(each, denied=denied) for each in some),
-        all_of=every or asked.all_of,
+        all_of=members or asked.all_of,
         not_=None if asked.not_ is None else _lower(asked.not_, denied=not denied),
     )
 
@@ -136,6 +137,15 @@ def tree_condition(tree: Node, declared: Declared, *, wanted: bool) -> Condition
 
     found = split_formula(tree, wanted, declared, join, leaf)
     return None if opaque else found
+
+
+def known_conditions(tree: Node, declared: Declared) -> Iterator[Condition]:
+    """Yield each comparison inside of a tree that is a predicate, true or denied."""
+    for node in every(tree):
+        for wanted in (True, False):
+            atom = atom_of(node, declared, wanted=wanted)
+            if isinstance(atom, Condition):
+                yield atom
 
 
 def atom_of(node: Node, declared: Declared, *, wanted: bool) -> Atom | None:
