@@ -61,7 +61,7 @@ class BatchedTurn:
 
     live: LiveTurn
     flow: Flow
-    effect: Record | RecordPlacement | CallEffect
+    effect: Effect
     """What its flow asked for first; after a tool there may be nothing to record."""
     first: Forwarding
     begin: Begin
@@ -262,7 +262,8 @@ class TurnBatcher:
     def _read_request(self, turn: BatchedTurn) -> None:
         live = turn.live = self.endpoint.read_turn(turn.request.to_asked(turn.connection.client))
         turn.is_read = True
-        if live.is_much_to_read or live.asks_detectors or not self.endpoint.is_plain(live):
+        is_long = live.is_much_to_read or live.asks_detectors
+        if is_long or live.in_force.ready.has_second_opinions or not self.endpoint.is_plain(live):
             turn.continue_in_task()
 
     def _rule(self, turn: BatchedTurn) -> None:
