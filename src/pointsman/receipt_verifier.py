@@ -494,8 +494,36 @@ class TurnAgain:
                 chain.append(self._pattern_behind_rule())
         chosen = chain[winner]["candidate_model"] if winner >= 0 else ""
         banners = self._banners(chain, winner)
+        trace: dict[str, Any] = {"chain": chain}
+        step = self._opinion_step(chain[winner]) if winner >= 0 else None
+        if step is not None:
+            chosen, trace["opinion"] = step["model"], step
         outcome = {"chosen_model": chosen, "winner_index": winner, "banners": banners}
-        return outcome, {"chain": chain}
+        return outcome, trace
+
+    # A second opinion.
+
+    def _opinion_step(self, winner: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the next step of a second opinion; None where the facts are not of one."""
+        opinions, above = self.facts.get("opinions"), winner["candidate_model"]
+        is_led = self.facts["is_worker"] or self.facts["delegate_tier"] is not None
+        if opinions is None or is_led:
+            return None
+        plan = None
+        if winner["policy"] == "rule":
+            named = (each for each in self.rules if each["name"] == winner["rule_name"])
+            plan = next((each.get("second_opinion") for each in named), None)
+        elif winner["policy"] in {"pattern", "workspace_default", "global_default"}:
+            is_on = self.pattern["mode"] == "apply" and not winner.get("is_exploring")
+            plan = self.pattern.get("second_opinion") if is_on else None
+        if plan is None or above in plan["ask"]:
+            return None
+        judges = [plan["judge"]] if "judge" in plan else []
+        vetoes = {name: self._veto(name) for name in (*plan["ask"], *judges)}
+        passed = [attempt("", name, *veto) for name, veto in vetoes.items() if veto is not None]
+        kind, model, reason = opinion_choice(plan, opinions, above, vetoes)
+        told = {"step": kind, "model": model, "above": above, "reason": reason}
+        return {**told, "passed_over": passed}
 
     # The slots.
 
@@ -651,13 +679,14 @@ class TurnAgain:
             return silent("global_default", "no global default set")
         found = self._first("global_default", names, "global default")
         placed = self.facts["placement"]
-        stays = (placed["gate"] if placed else self.facts["privacy_level"]) == "local"
+        gate = placed["gate"] if placed else self.facts["privacy_level"]
+        stays = gate in {"local", "zone"}
         own = (placed or {}).get("local_model") or self.policy.get("local_model")
         own = own or "embedded:smollm2-135m"
         if found["verdict"] == "chose" or not (stays or self.kept_here) or own in names:
             return found
         attempts = found["rule_attempts"] or [lost(found)]
-        reason = "placement keeps this turn here" if stays else "a local model was chosen by hand"
+        reason = KEPT.get(gate, "a local model was chosen by hand")
         last = self._judge("global_default", own, reason)
         if last["verdict"] == "rejected":
             attempts = [*attempts, lost(last)]
@@ -734,8 +763,14 @@ class TurnAgain:
             return ""
         if placed and placed["gate"] == "local":
             return f"{model} is in the cloud, this turn stays local: {placed['rule_id']}"
-        is_local = self.facts["privacy_level"] == "local"
-        return f"{model} is in the cloud, this turn stays local" if is_local else ""
+        if self.facts["privacy_level"] == "local":
+            return f"{model} is in the cloud, this turn stays local"
+        zones = (placed or {}).get("zones", [])
+        own = known.get("zones", ["cloud"])
+        if all(each in {*own, "cloud"} for each in zones):
+            return ""
+        within = f"this turn stays within {' and '.join(zones)}: {placed['rule_id']}"
+        return f"{model} is in {own[0]}, {within}"
 
     def _outage(self, model: str, known: dict[str, Any]) -> str:
         provider, states = provider_of(model), self.facts["availability"]
@@ -846,9 +881,18 @@ class TurnAgain:
             return any(b["left_microusd"] < asked for b in facts["budgets"] if b["name"] in each)
         if name == "tool_names_include":
             return any(each in self._fact("tool_names") for each in asked)
+        if name == "zone_is":
+            return any(each in asked for each in self._zones())
         if name in CALLER_FACTS:
             return any(self._fact("caller")[each] in asked for each in CALLER_FACTS[name])
         return self._tree(name, asked, use)
+
+    def _zones(self) -> list[str]:
+        placed = self.facts["placement"] or {}
+        if self.facts["privacy_level"] == "local" or placed.get("gate") == "local":
+            return ["local"]
+        zones: list[str] = placed.get("zones", ["cloud"])
+        return zones
 
     def _fact(self, name: str) -> Any:
         """Return a fact that is recorded only where a rule asks for it."""
@@ -1009,6 +1053,59 @@ def attempt(rule: str, model: str, failure: str, reason: str) -> dict[str, Any]:
         "rule_name": rule, "candidate_model": model, "validation_failure": failure,
         "reason": reason,
     }  # fmt: skip
+
+
+def opinion_choice(
+    plan: dict[str, Any], opinions: Chain, above: str, vetoes: dict[str, Any]
+) -> tuple[str, str, str]:
+    """Return the step of a second opinion, the model it is about, and why."""
+    is_equal, judge = plan["agree"] == "equal", plan.get("judge")
+    usable = [each for each in opinions if each["kind"] != "failed"]
+    usable = [each for each in usable if each.get("is_valid") is not False]
+    if is_equal:
+        first: dict[str, dict[str, Any]] = {}
+        for each in usable:
+            same = first.setdefault(each["answer"], each)
+            if same is not each:
+                what = "equal tool calls" if each["kind"] == "tools" else "equal answers"
+                return "take", same["model"], f"{what} of {same['model']} and {each['model']}"
+    for each in opinions if not is_equal else []:
+        name, score = each["model"], each.get("score")
+        if plan["agree"] == "valid" and each.get("is_valid") is True:
+            return "take", name, f"valid answer of {name}"
+        if judge and score is not None and score >= plan["min_score"]:
+            return "take", name, f"{judge} gives the answer of {name} {decimal_text(score)}"
+    if judge and opinions and vetoes[judge] is None:
+        last = opinions[-1]
+        if last in usable and "score" not in last:
+            return "judge", judge, f"judges the answer of {last['model']}"
+    asked = [each["model"] for each in opinions]
+    left = [name for name in plan["ask"] if name not in asked and vetoes[name] is None]
+    is_open = not judge or vetoes[judge] is None
+    if left and is_open and (len(left) >= (2 if is_equal else 1) or (is_equal and usable)):
+        return "ask", left[0], f"asked before {above}"
+    return "up", above, why_up(plan, opinions)
+
+
+def why_up(plan: dict[str, Any], opinions: Chain) -> str:
+    """Say why the model above takes the turn."""
+    if not opinions:
+        return "too few of the models may be asked"
+    failed = [each["model"] for each in opinions if each["kind"] == "failed"]
+    if len(failed) == len(opinions):
+        return f"no answer of {', '.join(failed)}"
+    asked = " and ".join(each["model"] for each in opinions)
+    if plan["agree"] == "judge":
+        said = [each["score"] for each in opinions if each.get("score") is not None]
+        best = f": {decimal_text(max(said))} at best" if said else ": no verdict"
+        return f"{plan['judge']} is not satisfied with {asked}{best}"
+    if plan["agree"] == "valid":
+        return f"no answer of {asked} is valid by a schema"
+    invalid = [each["model"] for each in opinions if each.get("is_valid") is False]
+    if invalid or failed:
+        names = ", ".join((*failed, *invalid))
+        return f"too few answers to compare: none, or no valid one, of {names}"
+    return f"the answers of {asked} differ"
 
 
 def lost(found: dict[str, Any]) -> dict[str, Any]:
@@ -1399,6 +1496,11 @@ def _model_sums(
     }
 
 
+KEPT = {
+    "local": "placement keeps this turn here",
+    "zone": "placement keeps this turn within zones that hold this machine",
+}
+
 # Placement, document 001.
 
 STRENGTH = ("block", "force_local", "force_cloud", "require_confirmation", "warn")
@@ -1414,6 +1516,17 @@ class PlacementAgain:
         held = [each for each in policy["policy_rules"] if self._rule_holds(each)]
         self.prompts = [e["message"] for e in held if e["action"] == "require_confirmation"]
         self.warnings = [e["message"] for e in held if e["action"] == "warn"]
+        self.zones: list[str] = []
+        self.bounds: Chain = []
+        for rule in held:
+            if "zone" in rule:
+                self._bind(rule["zone"], "rule", f"policy rule `{rule['id']}`: {rule['message']}")
+        for zone in facts.get("stays_within", []):
+            self._bind(zone, "facts", "the facts say so")
+        taint = facts["taint"] or {}
+        for zone in taint.get("zones", []):
+            self._bind(zone, "taint", f"this session held what must: turn {taint['turn_id']}")
+        held = [each for each in held if each["action"] in STRENGTH]
         held.sort(key=lambda each: STRENGTH.index(each["action"]))
         self.strongest = held[0] if held else None
         self.action = self.strongest["action"] if self.strongest else "none"
@@ -1444,10 +1557,11 @@ class PlacementAgain:
             self._after_failure()
         elif not self._by_policy():
             self._by_privacy()
+        self._bind_zones()
         self._pass_gates()
         is_route = not self.error
         model = self.facts["local_model"]["model_name"]
-        model = model if self.route == "local" else self.facts["cloud_model"]
+        model = model if self.route == "local" else self._cloud_model()
         asks = any(
             each["id"] == self.rule_id and each["requires_confirmation"]
             for each in self.policy["failure_rules"]
@@ -1465,10 +1579,14 @@ class PlacementAgain:
             "error_code": self.error,
             "gate": self.gate,
         }
-        trace = {
+        trace: dict[str, Any] = {
             "terminated_at": self.at, "steps": self.steps, "evaluated_rules": self.looks,
             "inputs": self.inputs, "prompts": self.prompts, "warnings": self.warnings,
         }  # fmt: skip
+        if self.zones:
+            outcome["zones"] = self.zones
+        if self.bounds:
+            trace["bounds"] = self.bounds
         return outcome, trace
 
     def _end(self, at: str, rule_id: str, reason: str, **more: Any) -> None:
@@ -1504,7 +1622,7 @@ class PlacementAgain:
         facts, policy = self.facts, self.policy
         if policy["is_unreadable"]:
             return "TABLE_UNREADABLE", "placement.yaml cannot be read, so nothing leaves"
-        if facts["taint"] is not None:
+        if facts["taint"] is not None and "zones" not in facts["taint"]:
             told = f"turn {facts['taint']['turn_id']}, {facts['taint']['rule_id']}"
             return "TAINT_LOCAL", f"this session held what must stay: {told}"
         if not policy["stays_local"]:
@@ -1577,6 +1695,7 @@ class PlacementAgain:
                 says += f"; token limit {self.limit}, the most the local model takes"
             self._note(at, "terminated", rule["id"])
             gate = "local" if binds else "open"
+            self._bind_row(rule)
             self._end(at, rule["id"], says, route=rule["route"], gate=gate)
             self.may_fall = rule["fallback_allowed"]
             return
@@ -1634,10 +1753,45 @@ class PlacementAgain:
             self._note(at, "threw", reason)
             self._end(at, rule["id"], reason, error="E-ROUTE-002", gate="local")
             return
+        for row in self.policy["rules"]:
+            if row["privacy_level"] == "auto":
+                self._bind_row(row)
         self._note(at, "terminated", rule["id"])
         reason = "local execution failed, the stored decision allows a fallback"
         self._end(at, rule["id"], reason, route=rule["to"])
         self.escalates = True
+
+    def _bind(self, zone: str, source: str, why: str) -> None:
+        self.bounds.append({"zone": zone, "source": source, "why": why})
+
+    def _bind_row(self, row: dict[str, Any]) -> None:
+        if "zone" in row:
+            self._bind(row["zone"], "row", f"the table's row {row['id']}")
+
+    def _bind_zones(self) -> None:
+        """Hold the question within the innermost of the zones that something names."""
+        if not self.bounds:
+            return
+        known = self.policy.get("zones", {})
+        named = {each["zone"] for each in self.bounds} - {"cloud"}
+        wider = {outer for each in named for outer in known.get(each, [])}
+        self.zones = ["local"] if "local" in named else sorted(named - wider)
+        if not self.zones:
+            return
+        if self.gate == "open":
+            self.gate = "zone"
+        first = {each["zone"]: each["why"] for each in reversed(self.bounds)}
+        self.reason += "; stays within " + " and ".join(f"{e} ({first[e]})" for e in self.zones)
+
+    def _cloud_model(self) -> str:
+        """Return the first model of the cloud that lies within the zones."""
+        known = self.policy.get("zones", {})
+        model: str = self.facts["cloud_model"]
+        for each in self.facts.get("cloud_models", []) if self.zones else []:
+            around = [] if each["zone"] == "cloud" else [each["zone"], *known.get(each["zone"], [])]
+            if set(self.zones) <= set(around):
+                return str(each["name"])
+        return "" if self.zones else model
 
     def _pass_gates(self) -> None:
         facts = self.facts
@@ -1654,10 +1808,11 @@ class PlacementAgain:
             self.may_fall = self.escalates = False
             gate = self.gate
             self._end("networkGate", "NETWORK_UNAVAILABLE", reason, error="E-NET-001", gate=gate)
-        elif not facts["cloud_model"]:
+        elif not self._cloud_model():
+            within = f" within {' and '.join(self.zones)}" if self.zones else ""
             self.error = "E-CLOUD-001"
-            self.reason += "; no cloud model is configured"
-            self._note(self.at, "threw", "no cloud model is configured")
+            self.reason += f"; no cloud model{within} is configured"
+            self._note(self.at, "threw", f"no cloud model{within} is configured")
         else:
             is_slow = facts["network_state"] == "degraded"
             self.reason += "; network degraded" if is_slow else ""

@@ -35,7 +35,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "backtest": (
         "backtest --policy other.yaml",
-        "backtest --policy other.yaml --picture cost.svg",
+        "backtest --price acme:big=3,15 --out south",
+    ),
+    "bisect": (
+        'bisect --flip "turns moved from openai:gpt-5 to local:qwen"',
+        'bisect --flip "{has_images: true} moved from a:big to a:small"',
     ),
     "rules check": ("rules check", "rules check policy/         # a folder, as in its CI"),
     "rules show": ("rules show", "rules show --json"),

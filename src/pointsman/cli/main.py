@@ -26,9 +26,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "verify": ("records", "Check every chain, checkpoint and signature of the ledger."),
     "audit": ("audit", "What the ledger can prove."),
     "backtest": (
-        "records",
-        "Run recorded turns under another policy: what changes, and what it costs.",
+        "backtests",
+        "Run recorded turns under other policies, prices or outages: changes and costs.",
     ),
+    "bisect": ("bisect", "Find the entry that moved turns from one model to another."),
     "rules": ("rules", "Check, show, reload, test and publish the rules of routing.yaml."),
     "models": (
         "models",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import ContentId, content_id
@@ -25,6 +25,7 @@ from pointsman.turns import policy as turn_policy
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, with_placement
+from pointsman.turns.learning.second_opinion import Opinion
 from pointsman.turns.trace import TurnOutcome, TurnTrace
 
 
@@ -86,9 +87,16 @@ def decide_turn(policies: Policies, asked: PlacementFacts, facts: TurnFacts) -> 
 def decide_model(policies: Policies, placing: PlacementRuling, facts: TurnFacts) -> Ruling:
     """Decide which model takes a turn whose placement is decided."""
     own, placed = policies.placement.policy.local_model, placing.outcome
-    fact = Placed(policies.placement_id, placed.rule_id, placed.gate, placed.reason, own)
+    zones = placed.zones if placed.gate == "zone" else UNSET
+    fact = Placed(policies.placement_id, placed.rule_id, placed.gate, placed.reason, own, zones)
     facts = with_placement(facts, fact)
     return Ruling(placing, facts, *decide(policies.turns, facts))
+
+
+def decide_opinion(policies: Policies, first: Ruling, opinions: tuple[Opinion, ...]) -> Ruling:
+    """Decide the next step of a second opinion from those that were heard so far."""
+    facts = replace(first.facts, opinions=opinions)
+    return replace(decide_model(policies, first.placing, facts), is_placed_anew=False)
 
 
 def decide_after_failure(policies: Policies, before: Ruling) -> Ruling:
@@ -98,7 +106,8 @@ def decide_after_failure(policies: Policies, before: Ruling) -> Ruling:
     so, once, and the new decision is logged as an escalation (document 001 §3).
     """
     failed = before.model
-    facts = replace(before.facts, excluded_models=(*before.facts.excluded_models, failed))
+    excluded = (*before.facts.excluded_models, failed)
+    facts = replace(before.facts, excluded_models=excluded, opinions=UNSET)
     outcome = before.placing.outcome
     if outcome.gate == "local" and outcome.route == "local" and outcome.fallback_allowed:
         stored = Failed(outcome.route, outcome.rule_id, outcome.fallback_allowed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.content import Texts
@@ -16,6 +16,7 @@ from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.turns.chain.banners import banners
 from pointsman.turns.chain.exploring import is_explored, may_cost, newcomers
+from pointsman.turns.chain.opinion_step import next_step, opinion_plan
 from pointsman.turns.chain.validation import Rejection, is_plain, rejection, unknown_needs
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
@@ -31,6 +32,7 @@ from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
     Evaluation,
+    OpinionStep,
     RuleAttempt,
     Slot,
     SplitDraw,
@@ -44,6 +46,7 @@ _NO_OVERRIDE = "no @model token in message"
 _STICKY = "sticky model of this session"
 _NAMED = "named in the request"
 _KEPT_HERE = "placement keeps this turn here"
+_KEPT_WITHIN = "placement keeps this turn within zones that hold this machine"
 _CHOSEN_HERE = "a local model was chosen by hand"
 
 Policy = Callable[["Turn"], Evaluation]
@@ -76,11 +79,19 @@ class Turn:
 
     @property
     def must_stay(self) -> bool:
-        """Whether a placement keeps the turn on this machine."""
+        """Whether a placement keeps the turn on this machine, or within zones that hold it."""
         placed = self.facts.placement
         if placed is None:
             return self.facts.privacy_level == "local"
-        return placed.gate == "local"
+        return placed.gate in {"local", "zone"}
+
+    @property
+    def why_here(self) -> str:
+        """Why the local model takes the turn, where no other candidate can."""
+        if not self.must_stay:
+            return _CHOSEN_HERE
+        placed = self.facts.placement
+        return _KEPT_HERE if placed is None or placed.gate == "local" else _KEPT_WITHIN
 
     @property
     def local_model(self) -> str:
@@ -144,8 +155,19 @@ def run_chain(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome,
     is_quiet = winner >= 0 and chain[winner].rule_name is None
     is_quiet = is_quiet and all(each.verdict == "not_applicable" for each in chain[:winner])
     told = () if is_quiet else banners(ready, facts, chain, winner)
-    outcome = TurnOutcome(chosen, winner, told)
-    return outcome, TurnTrace(tuple(chain))
+    opinion = _opinion_step(turn, chain[winner]) if winner >= 0 else UNSET
+    if opinion is not UNSET:
+        chosen = opinion.model
+    return TurnOutcome(chosen, winner, told), TurnTrace(tuple(chain), opinion)
+
+
+def _opinion_step(turn: Turn, winner: Evaluation) -> OpinionStep | UnsetType:
+    """Return the next step of a second opinion, where the facts are those of one."""
+    opinions = turn.facts.opinions
+    plan = None if opinions is UNSET else opinion_plan(turn.ready, turn.facts, winner)
+    if plan is None or opinions is UNSET:
+        return UNSET
+    return next_step(plan, opinions, winner.candidate_model or "", turn.veto)
 
 
 def _with_unknown_needs(turn: Turn, chosen: Evaluation) -> Evaluation:
@@ -335,9 +357,7 @@ def _global_default(turn: Turn) -> Evaluation:
     if not stays or turn.local_model in defaults:
         return found
     attempts = found.rule_attempts or (_attempt(found),)
-    own = _judge(
-        turn, "global_default", turn.local_model, _KEPT_HERE if turn.must_stay else _CHOSEN_HERE
-    )
+    own = _judge(turn, "global_default", turn.local_model, turn.why_here)
     if own.verdict == "rejected":
         attempts = (*attempts, _attempt(own))
     return replace(own, rule_attempts=attempts)

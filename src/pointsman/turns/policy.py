@@ -19,6 +19,7 @@ from pointsman.kernel.number import Billionths, MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.snapshot import SnapshotForm
 from pointsman.kernel.yaml_text import parse_yaml
+from pointsman.placement.rules.zones import BUILT_IN_ZONES, unknown_zone_problems
 from pointsman.turns.learning.pattern import (
     BEST,
     GivenPattern,
@@ -26,6 +27,12 @@ from pointsman.turns.learning.pattern import (
     PatternSettings,
     pattern_problems,
     pattern_settings,
+)
+from pointsman.turns.learning.second_opinion import (
+    GivenSecondOpinion,
+    SecondOpinion,
+    second_opinion,
+    second_opinion_problems,
 )
 from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
@@ -69,6 +76,7 @@ class GivenRule(Struct, frozen=True, forbid_unknown_fields=True):
     name: str | None = None
     split: GivenSplit | None = None
     by: SplitBy | None = None
+    second_opinion: GivenSecondOpinion | None = None
 
 
 class GivenWorkspace(Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,6 +119,7 @@ class RoutingRule(Struct, frozen=True, forbid_unknown_fields=True):
     use: str
     """Its model; of a split the first one."""
     split: RuleSplit | UnsetType = UNSET
+    second_opinion: SecondOpinion | UnsetType = UNSET
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -177,9 +186,18 @@ class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 NO_ROUTING = RoutingFile(schema_version=1)
 
 
-def read_policy(text: bytes, source: str, models: Mapping[str, Model], home: str) -> RoutingFile:
-    """Read `routing.yaml` against the models there are; `home` is what `~` stands for."""
-    check = _Check(models, home)
+def read_policy(
+    text: bytes,
+    source: str,
+    models: Mapping[str, Model],
+    home: str,
+    zones: Mapping[str, object] | None = None,
+) -> RoutingFile:
+    """Read `routing.yaml` against the models there are; `home` is what `~` stands for.
+
+    With `zones`, those that placement.yaml names, a rule may ask for no other.
+    """
+    check = _Check(models, home, zones)
     return conform(parse_yaml(text, source), RoutingFile, check.problems)
 
 
@@ -219,6 +237,16 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
         models=models,
         local_model=_first_local(models),
     )
+
+
+def known_zones(policy: TurnPolicy) -> tuple[str, ...]:
+    """Return the zones beside the built-in ones that models stand in and rules ask for."""
+    models = (model.zones for model in policy.models.values())
+    found = {zone for zones in models if zones is not UNSET for zone in zones}
+    own = (rule for workspace in policy.workspaces for rule in workspace.rules)
+    for rule in (*policy.rules, *own):
+        found.update(condition.asked_zones(rule.when))
+    return tuple(sorted(found - {*BUILT_IN_ZONES}))
 
 
 def model_names(default: Default | None) -> tuple[str, ...]:
@@ -261,10 +289,12 @@ def _rules(
 
 def _rule(name: str, given: GivenRule, known: Mapping[str, str]) -> RoutingRule:
     when = condition.condition(given.when)
+    asked = given.second_opinion
+    opinion = UNSET if asked is None else second_opinion(asked)
     if given.split is None:
-        return RoutingRule(name, when, model_id(given.use or ""))
+        return RoutingRule(name, when, model_id(given.use or ""), second_opinion=opinion)
     split = rule_split(given.split, given.by or "session", known)
-    return RoutingRule(name, when, split.targets[0].model, split)
+    return RoutingRule(name, when, split.targets[0].model, split, opinion)
 
 
 def rule_names(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> list[str]:
@@ -301,9 +331,12 @@ def _tiers(given: GivenTiers) -> dict[str, str]:
 class _Check:
     """The checks of document 002 §5.7 that a schema cannot make."""
 
-    def __init__(self, models: Mapping[str, Model], home: str) -> None:
+    def __init__(
+        self, models: Mapping[str, Model], home: str, zones: Mapping[str, object] | None = None
+    ) -> None:
         self._models = models
         self._home = home
+        self._zones = zones
 
     def problems(self, routing: RoutingFile, document: Document) -> Iterable[Problem]:
         yield from self._default_problems(routing.global_default, document, ("global_default",))
@@ -358,7 +391,15 @@ class _Check:
         for index, rule in enumerate(rules):
             path = (*at, index)
             yield from self._target_problems(rule, document, path)
+            if rule.second_opinion is not None:
+                place, above = (*path, "second_opinion"), () if rule.use is None else (rule.use,)
+                yield from second_opinion_problems(rule.second_opinion, document, place, above)
+                yield from self._opinion_problems(rule.second_opinion, document, place)
             yield from condition.problems(rule.when, document, (*path, "when"))
+            if self._zones is not None:
+                for place, zone in condition.written_zones(rule.when):
+                    where = (*path, "when", *place)
+                    yield from unknown_zone_problems(zone, self._zones, document, where)
             if rule.name is not None and rule.name in seen:
                 message = f"the name `{rule.name}` is taken by an earlier rule"
                 yield document.problem((*path, "name"), Code.DUPLICATE_KEY, message)
@@ -370,11 +411,21 @@ class _Check:
         self, given: GivenPattern, document: Document, at: Path
     ) -> Iterable[Problem]:
         yield from pattern_problems(given, document, at)
+        if given.second_opinion is not None:
+            place = (*at, "second_opinion")
+            yield from self._opinion_problems(given.second_opinion, document, place)
         target = given.target or GivenTarget()
         for key in ("quality_of", "share_of"):
             name = getattr(target, key)
             if name is not None and (key, name) != ("quality_of", BEST):
                 yield from self._model_problems(name, document, (*at, "target", key))
+
+    def _opinion_problems(
+        self, given: GivenSecondOpinion, document: Document, at: Path
+    ) -> Iterable[Problem]:
+        for index, name in enumerate(given.ask):
+            yield from self._model_problems(name, document, (*at, "ask", index))
+        yield from self._model_problems(given.judge, document, (*at, "judge"))
 
     def _target_problems(
         self, rule: GivenRule, document: Document, path: Path

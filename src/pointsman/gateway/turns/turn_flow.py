@@ -21,7 +21,15 @@ def new_flow(live: LiveTurn) -> Flow:
         live.turn_id, live.session_id, live.asked_at, live.items if live.is_derived else None
     )
     asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text)
-    return turn(policies_in_force(in_force), asked, facts, live.fallback, live.parts.health.claim)
+    return turn(
+        policies_in_force(in_force),
+        asked,
+        facts,
+        live.fallback,
+        live.parts.health.claim,
+        # A tool's result whose turn is not known any more: its side effects may be under way.
+        may_ask=not request.look.is_continuation,
+    )
 
 
 def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:

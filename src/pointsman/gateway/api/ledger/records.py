@@ -13,7 +13,10 @@ import msgspec
 from msgspec import Raw
 
 from pointsman.app import Pointsman
+from pointsman.audit.backtest.backtester import BacktestCase
 from pointsman.audit.backtest.result import backtest_value
+from pointsman.audit.backtest.scenario import read_scenario
+from pointsman.audit.bisection import bisection_value
 from pointsman.audit.egress import egress_value
 from pointsman.audit.export import BundleSummary
 from pointsman.audit.ledger_query import LedgerQuery, ReportPeriod
@@ -23,6 +26,7 @@ from pointsman.audit.witnessed import proofs_value
 from pointsman.errors import InputError, LedgerBroken, NotFound, PointsmanError
 from pointsman.gateway.api.ledger.shapes import (
     BacktestBody,
+    BisectBody,
     DecisionRow,
     VerifyAnswer,
 )
@@ -45,7 +49,7 @@ from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import Stored
 
 BUNDLE: Final = "pointsman-ledger.jsonl"
-_LINKED: Final = {"turn": ("turn", "turn.fallback")}
+_LINKED: Final = {"turn": ("turn", "turn.fallback", "turn.opinion")}
 _PIECE: Final = 256 * 1024
 _HTML: Final = (b"content-type", b"text/html; charset=utf-8")
 
@@ -103,17 +107,34 @@ class RecordApi:
         reach = request.caller.reach
         pointsman = self._parts.pointsman
         models = None if given.models is None else (_bytes(given.models), "models.yaml")
-        policy = pointsman.candidate_policy((_bytes(given.policy), "routing.yaml"), models)
+
+        def read_case(name: str, text: str) -> BacktestCase:
+            policy = pointsman.candidate_policy((_bytes(text), name), models)
+            return BacktestCase(
+                policy, read_scenario(policy, given.prices, given.out, given.without)
+            )
+
+        cases = [read_case("routing.yaml", given.policy)]
+        cases += [read_case(name, text) for name, text in given.others.items()]
 
         def run(progress: Progress | None) -> object:
-            made = pointsman.backtest(
-                policy, since, previews=given.previews, progress=progress, tenant=reach
+            first, *others = pointsman.backtest_all(
+                cases, since, previews=given.previews, progress=progress, tenant=reach
             )
-            return backtest_value(made)
+            named = zip(given.others, map(backtest_value, others), strict=True)
+            return {**backtest_value(first), **({"others": dict(named)} if others else {})}
 
         if wants_events(request.asked):
             return AnswerWriter(lambda _receive, send: stream_progress(send, run))
         return await in_thread(lambda: run(None))
+
+    async def bisect(self, request: ApiRequest) -> object:
+        """Find the entries that moved turns to another model."""
+        given = request.body_as(BisectBody)
+        since = EPOCH if given.since is None else read_instant(given.since)
+        pointsman, reach = self._parts.pointsman, request.caller.reach
+        found = await in_thread(lambda: pointsman.bisect(given.flip, since, tenant=reach))
+        return bisection_value(found)
 
     async def export_ledger(self, request: ApiRequest) -> object:
         """Send the ledger, or a period of it, as a bundle that another machine can verify."""
