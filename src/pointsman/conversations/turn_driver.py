@@ -16,6 +16,7 @@ from pointsman.access.caps import Owners
 from pointsman.calls.flow import Record, RecordPlacement
 from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall, PlainContext
 from pointsman.conversations.displayed_call import DisplayedCall
+from pointsman.conversations.masked_calls import masked_request, masker_for
 from pointsman.conversations.services import ConversationServices
 from pointsman.conversations.session_events import EventScope, hand_in_event
 from pointsman.conversations.stored_messages import message_row
@@ -338,7 +339,9 @@ class TurnDriver:
         tokens = effect.input_tokens if ruling is None else ruling.facts.tokens_for(effect.model)
         order = self._order(effect.model, effect.number, tokens, request)
         show, durable = self._callbacks.show, self._durable.wait
-        call = DisplayedCall(services, order, self._call_context(), request, show, durable)
+        scope = self._scope
+        mask = masker_for(services.opened, self._in_force, scope.placement_session_id, effect.model)
+        call = DisplayedCall(services, order, self._call_context(), request, show, durable, mask)
         self._call = call
         try:
             if self.is_cancelled:
@@ -356,7 +359,13 @@ class TurnDriver:
             tokenizer=TOKENIZER,
         )
         about = Placed(self._scope.turn_id, self._scope.placement_session_id, opened.clock.now())
-        return opened.gather_placement(self._in_force, facts, about, lambda: request_text(request))
+        return opened.gather_placement(
+            self._in_force,
+            facts,
+            about,
+            lambda: request_text(request),
+            masked_request(opened, self._in_force, about.session_id, request),
+        )
 
     def _context(self) -> ToolContext:
         scope = self._scope

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, Literal
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from pointsman.kernel.content import Texts
@@ -30,6 +31,7 @@ from pointsman.placement.rules.policy_rule import STRONGEST_FIRST, Action, Polic
 from pointsman.placement.rules.table import ErrorCode, Privacy, Route
 from pointsman.placement.rules.totality import compare_tokens
 from pointsman.placement.trace import (
+    MASK_NOTE,
     OUTCOME_FORM,
     TRACE_FORM,
     Gate,
@@ -141,15 +143,32 @@ class Placement:
                 f"this session held what must stay: turn {facts.taint.turn_id}, "
                 f"{facts.taint.rule_id}"
             )
-        if policy.stays_local:
+        if policy.asks_detector:
             if facts.sensitivity is None:
                 return "SENSITIVE_UNKNOWN", "nobody looked into the text, so nothing leaves"
             if facts.sensitivity.has_failed:
                 return "SENSITIVE_UNKNOWN", "the detector failed, so nothing leaves"
-            kinds = staying(facts.sensitivity, policy.stays_local)
+            kinds = staying(
+                facts.sensitivity, policy.stays_local, policy.masked_kinds, facts.masking
+            )
             if kinds:
-                return "SENSITIVE_LOCAL", f"holds {', '.join(kinds)}"
+                return "SENSITIVE_LOCAL", f"holds {', '.join(kinds)}" + self._obstacle()
         return "", ""
+
+    def _obstacle(self) -> str:
+        """Say why a text that could have left under placeholders did not."""
+        masking = self.facts.masking
+        if masking is UNSET or masking.obstacle is UNSET:
+            return ""
+        return f", which cannot be masked: {masking.obstacle}"
+
+    def mask_note(self) -> str:
+        """Count the placeholders of a text by kind; empty where it has none."""
+        masking = self.facts.masking
+        if masking is UNSET or masking.obstacle is not UNSET or not self.policy.masked_kinds:
+            return ""
+        told = ", ".join(f"{each.count} {each.kind}" for each in masking.kinds)
+        return f"{MASK_NOTE}{told}" if told else ""
 
     def note(self, step: StepName, outcome: StepOutcome, detail: str) -> None:
         """Note how a step ended."""
@@ -283,7 +302,7 @@ def _by_policy(case: Placement) -> Conclusion | None:
         case.note(step, "threw", reason)
         return Conclusion(step, "POLICY_FORCE_CLOUD", reason, error="E-ROUTE-002", gate="closed")
     case.note(step, "terminated", by)
-    return Conclusion(step, "POLICY_FORCE_CLOUD", by, route="cloud")
+    return Conclusion(step, "POLICY_FORCE_CLOUD", by + case.mask_note(), route="cloud")
 
 
 def _by_whom(case: Placement) -> str:
@@ -316,7 +335,7 @@ def _by_table(case: Placement, step: StepName) -> Conclusion:
         case.looks.append(RuleLook(rule.id, rule.says, is_hit))
         if is_hit:
             binds = rule.route == "local" and (level == "local" or case.policy.auto == "binding")
-            reason = rule.says + _notes(case)
+            reason = rule.says + _notes(case) + case.mask_note()
             case.note(step, "terminated", rule.id)
             return Conclusion(
                 step,

@@ -14,9 +14,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.calls.answering import ModelAnswer, ask_whole
+from pointsman.calls.answering import BodyMasking, ModelAnswer, ask_whole
 from pointsman.calls.call_end import OVER_BUDGET, STOPPED, CallEnd
 from pointsman.calls.cutting import NOT_MADE
+from pointsman.calls.flow import EgressRefused
 from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
 from pointsman.errors import LedgerError, PointsmanError, TurnStopped
 from pointsman.gateway.serving.http import in_thread
@@ -293,4 +294,13 @@ class SideCall:
     async def _ask(self, request: ModelRequest) -> ModelAnswer:
         parts, live = self._parts, self._live
         provider, name = parts.providers.of(self._ruling.model, live.in_force.models)
-        return await ask_whole(provider, name, request, live.parts.deadlines)
+        restoring = live.restoring_for(self._ruling.model)
+        masking = None if restoring is None else BodyMasking(self._mask, restoring.body)
+        return await ask_whole(provider, name, request, live.parts.deadlines, masking)
+
+    def _mask(self, body: bytes) -> bytes:
+        """Mask the request to a second model as well, or have the call fail."""
+        try:
+            return self._live.masked_body(body)
+        except EgressRefused as error:
+            raise UpstreamError(str(error), error_class="invalid_request", status=400) from error
