@@ -68,6 +68,7 @@ from pointsman.version import VERSION
 if TYPE_CHECKING:
     from pointsman.approvals.approvals import Approvals
     from pointsman.approvals.effects import Effects
+    from pointsman.audit.backtest.backtester import BacktestCase
     from pointsman.audit.backtest.result import Backtest
     from pointsman.audit.egress import EgressReport
     from pointsman.audit.export import BundleSummary
@@ -532,6 +533,22 @@ class Pointsman:
         with told_errors(self.home.database):
             home = self.home.seen_by(tenant)
             return backtest(home, policy, since, previews=previews, progress=progress)
+
+    def backtest_all(
+        self,
+        cases: Sequence[BacktestCase],
+        since: Instant = EPOCH,
+        *,
+        previews: bool = True,
+        progress: Progress | None = None,
+        tenant: str | None = None,
+    ) -> list[Backtest]:
+        """Decide the recorded turns again under several policies, in one pass; records nothing."""
+        from pointsman.audit.backtest.backtester import backtest_all  # noqa: PLC0415 - as above
+
+        with told_errors(self.home.database):
+            home = self.home.seen_by(tenant)
+            return backtest_all(home, cases, since, previews=previews, progress=progress)
 
     def verify(
         self,

@@ -7,9 +7,9 @@ from click.testing import CliRunner
 from tests.acceptance.rules_home import MODELS, Home
 
 from pointsman.app import Pointsman
+from pointsman.cli.backtests import backtest
 from pointsman.cli.main import main
 from pointsman.cli.models import models, providers
-from pointsman.cli.records import backtest
 from pointsman.cli.rules import rules
 from pointsman.testing import some_facts
 
@@ -52,7 +52,39 @@ def test_backtest_tells_what_changes_and_what_it_costs(home: Home) -> None:
     assert "input cost of 2 turns: $6 -> $1 (-$5)" in lines
     assert "  1 turn left out: a price is unknown" in lines
     assert any("an estimate of input cost" in line for line in lines)
+    assert "no recorded call: nothing is known of output, time and quality" in lines
     assert drawn.read_text().startswith("<svg ")
+
+
+def test_backtest_compares_several_policies_side_by_side(home: Home) -> None:
+    recorded(home, "commit this", "hello")
+    other = str(home.write("other.yaml", OTHER))
+    plain = str(home.write("plain.yaml", "schema_version: 1\nglobal_default: acme:odd\n"))
+    both = ("--policy", other, "--policy", plain)
+    value = home.json(backtest, *both)["policies"]
+    assert [each["policy"] for each in value] == [other, plain]
+    for each in value:
+        alone = home.json(backtest, "--policy", each.pop("policy"))
+        assert each == alone
+    last = home.run(backtest, *both).stdout.splitlines()[-3:]
+    assert last[0].startswith("POLICY")
+    assert [line.split()[:2] for line in last[1:]] == [[other, "2"], [plain, "2"]]
+    assert home.run(backtest, *both, "--picture", "x.svg").exit_code == 2
+
+
+def test_backtest_asks_what_an_outage_a_price_or_a_missing_model_would_do(home: Home) -> None:
+    recorded(home, "commit this")
+    assert home.run(backtest).exit_code == 2
+    for option in (("--out", "acme"), ("--without", "big"), ("--out", "acme:big")):
+        assert home.json(backtest, *option)["shifts"][0]["before"] == "acme:big"
+    dear = home.json(backtest, "--price", "big=30,150")
+    assert dear["changed_count"] == 0
+    assert dear["input_cost"]["difference_usd"] == "27"
+    refused = home.run(backtest, "--out", "acne")
+    assert refused.exit_code == 2
+    assert "did you mean `acme`?" in refused.stderr
+    for wrong in ("big", "big=3", "big=3,x", "big=3,-1", "=3,1"):
+        assert home.run(backtest, "--price", wrong).exit_code == 2
 
 
 def test_backtest_gives_a_document_for_programs(home: Home) -> None:

@@ -128,3 +128,32 @@ def test_an_agent_keeps_the_model_it_was_given_and_gemini_is_told_about() -> Non
     )
     assert config["provider"]["pointsman"]["options"] == {"baseURL": "http://g/v1", "apiKey": "k"}
     assert "Google" in agent_start(("gemini",), "http://g", "k").notes[0]
+
+
+def test_an_agent_keeps_its_own_login_where_the_provider_takes_it() -> None:
+    start = agent_start(["claude"], "http://127.0.0.1:1", "pk", frozenset({"anthropic"}))
+    assert start.variables["ANTHROPIC_CUSTOM_HEADERS"] == "x-pointsman-key: pk"
+    assert start.variables["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
+    assert "ANTHROPIC_AUTH_TOKEN" not in start.variables
+    assert start.variables["OPENAI_API_KEY"] == "pk"
+    assert "OPENAI_API_KEY" not in agent_start(["x"], "", "pk", frozenset({"openai"})).variables
+
+
+def test_the_home_says_whose_login_an_agent_keeps(tmp_path: Path) -> None:
+    with upstream(otherwise=says("hi")) as side:
+        home = write_home(
+            tmp_path / "home",
+            models={
+                "schema_version": 1,
+                "providers": {
+                    "claude": provider("anthropic", side.url, api_key={"from": "caller"})
+                },
+                "models": {"claude:opus": model()},
+            },
+            routing={"schema_version": 1, "global_default": "claude:opus"},
+        )
+        code = AGENT.replace("ask(env['OPENAI_BASE_URL']", "0 and ask(env['OPENAI_BASE_URL']")
+        done = run(home, sys.executable, "-c", code, ANTHROPIC_API_KEY="login-of-the-agent")
+        assert done.returncode == 7, done.stderr
+        (request,) = side.requests
+        assert dict(request.headers)["x-api-key"] == "login-of-the-agent"

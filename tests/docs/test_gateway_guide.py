@@ -59,7 +59,8 @@ def test_a_program_runs(live: Running, tmp_path: Path, number: int) -> None:
 
 
 def test_the_files_are_valid() -> None:
-    models, keys, asked = blocks("yaml models")
+    models, keys, callers, asked = blocks("yaml models")
+    assert read_models(callers.encode(), "models.yaml").providers["anthropic"].takes_callers_login
     shared = read_models(keys.encode(), "models.yaml").providers["openai"].api_key
     assert [each.weight for each in shared] == [3, 1]
     usage = [

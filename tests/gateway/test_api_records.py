@@ -116,6 +116,21 @@ def test_a_backtest_says_what_another_policy_would_change(live: Running) -> None
     assert "routing.yaml:2" in wrong.json()["user_message"]
 
 
+def test_a_backtest_forecasts_several_policies_and_outages(live: Running) -> None:
+    live.chat("one")
+    live.outcomes(1)
+    body = {"policy": POLICY, "others": {"as now": "schema_version: 1\nglobal_default: open:big\n"}}
+    told = live.post("/api/backtest", body).json()
+    assert told["forecast"]["support"]["unsupported"] == {"no turn of house:llama is recorded": 1}
+    same = told["others"]["as now"]
+    (cost, *_) = same["forecast"]["measures"]
+    assert (cost["name"], cost["turns"], cost["before"]) == ("cost_usd", 1, cost["after"])
+    out = live.post("/api/backtest", {**body, "out": ["house"], "without": ["open:big"]}).json()
+    assert out["models_after"] == out["others"]["as now"]["models_after"] == {"": 1}
+    wrong = live.post("/api/backtest", {"policy": POLICY, "out": ["none such"]})
+    assert wrong.status_code == 400
+
+
 def test_a_bundle_is_downloaded_and_verified_elsewhere(live: Running, tmp_path: Path) -> None:
     live.chat("a sentence of mine")
     assert live.post("/api/export", b"").status_code == 401

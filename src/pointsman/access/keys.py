@@ -165,6 +165,11 @@ def principal(
     raise NotAuthenticated(reason=_refusal(given, known, is_known=is_known))
 
 
+def is_own_token(text: str) -> bool:
+    """Tell whether a text is written like a virtual key or an admin token of a gateway."""
+    return _KEY.fullmatch(text) is not None or text.startswith(ADMIN_PREFIX)
+
+
 def token_digest(token: str) -> bytes:
     """Return the digest that is stored of a key or an admin token.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw, Struct
 
-from pointsman.audit.backtest.backtester import HomeBacktester
+from pointsman.audit.backtest.backtester import BacktestCase, HomeBacktester
 from pointsman.audit.backtest.result import BacktestPart, backtest_value, sum_parts
 from pointsman.audit.ranges import RANGE, Range
 from pointsman.audit.replay import MOST_SHOWN, HomeReplayer, ledger_ranges
@@ -88,11 +88,13 @@ def backtest_given(policy: TurnPolicy, since: Instant, *, previews: bool) -> Bac
 
 class _BacktestWorker:
     def __init__(self, home: Home, given: BacktestGiven) -> None:
-        self._backtester = HomeBacktester(home, _policy(given), previews=given.previews)
+        cases = [BacktestCase(_policy(given))]
+        self._backtester = HomeBacktester(home, cases, previews=given.previews)
         self._since = given.since
 
     def part(self, each: Range) -> BacktestPart:
-        return self._backtester.tally_range(each, self._since, LISTED_IN_PART)
+        (found,) = self._backtester.tally_range(each, self._since, LISTED_IN_PART)
+        return found
 
     def close(self) -> None:
         self._backtester.close()

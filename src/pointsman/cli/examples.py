@@ -35,7 +35,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "backtest": (
         "backtest --policy other.yaml",
-        "backtest --policy other.yaml --picture cost.svg",
+        "backtest --price acme:big=3,15 --out south",
     ),
     "rules check": ("rules check", "rules check policy/         # a folder, as in its CI"),
     "rules show": ("rules show", "rules show --json"),

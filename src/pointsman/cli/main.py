@@ -26,8 +26,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "verify": ("records", "Check every chain, checkpoint and signature of the ledger."),
     "audit": ("audit", "What the ledger can prove."),
     "backtest": (
-        "records",
-        "Run recorded turns under another policy: what changes, and what it costs.",
+        "backtests",
+        "Run recorded turns under other policies, prices or outages: changes and costs.",
     ),
     "rules": ("rules", "Check, show, reload, test and publish the rules of routing.yaml."),
     "models": (

@@ -23,6 +23,7 @@ from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd, microusd_text
 from pointsman.operations.agent_start import AgentStart, agent_start
 from pointsman.storage.announcement import gateway_address
+from pointsman.turns.registry.provider_problems import callers_wire
 from pointsman.turns.story.turn_story import TurnStory
 
 KEY = "POINTSMAN_API_KEY"
@@ -44,8 +45,9 @@ def run(session: Session, agent: tuple[str, ...]) -> None:
     """
     with session.open(create=True) as pointsman:
         key, began = _key(pointsman), pointsman.clock.now()
+        own_logins = _own_logins(pointsman)
     with _gateway(session) as address:
-        start = agent_start(agent, address, key)
+        start = agent_start(agent, address, key, own_logins)
         for note in start.notes:
             click.echo(f"note: {note}", err=True)
         code = _follow(start)
@@ -67,6 +69,13 @@ def _key(pointsman: Pointsman) -> str:
                 hint = "make one with `pointsman keys create NAME`"
                 raise InputError(f"this home has keys: set {KEY} to one of them", hint=hint)
     return "none"
+
+
+def _own_logins(pointsman: Pointsman) -> frozenset[str]:
+    """Return the formats in which the providers of the home take the agent's own login."""
+    providers = pointsman.in_force().models.providers.values()
+    found = (callers_wire(each) for each in providers if each.takes_callers_login)
+    return frozenset(each for each in found if each is not None)
 
 
 @contextmanager

@@ -23,10 +23,14 @@ _GEMINI: Final = (
 )
 
 
-def agent_start(command: Sequence[str], address: str, key: str) -> AgentStart:
+def agent_start(
+    command: Sequence[str], address: str, key: str, own_logins: frozenset[str] = frozenset()
+) -> AgentStart:
     """Return how to start a command so that it calls this gateway.
 
     Every agent gets the variables of the OpenAI and Anthropic clients; some also need options.
+    In the formats of `own_logins` the agent keeps its own login, and the key has a header of its
+    own where the agent can send one.
     """
     name, given = Path(command[0]).name, tuple(command[1:])
     variables = {
@@ -37,6 +41,12 @@ def agent_start(command: Sequence[str], address: str, key: str) -> AgentStart:
     }
     # Claude Code asks which of two credentials to use where both are set.
     variables["ANTHROPIC_AUTH_TOKEN" if name == "claude" else "ANTHROPIC_API_KEY"] = key
+    if "anthropic" in own_logins:
+        variables.pop("ANTHROPIC_AUTH_TOKEN", None)
+        variables.pop("ANTHROPIC_API_KEY", None)
+        variables["ANTHROPIC_CUSTOM_HEADERS"] = f"x-pointsman-key: {key}"
+    if "openai" in own_logins:
+        del variables["OPENAI_API_KEY"]
     options: tuple[str, ...] = ()
     if name == "codex":
         options = _codex_options(address)

@@ -8,37 +8,12 @@ import re
 from pathlib import Path
 
 from pointsman.providers.port import NotConfigured
+from pointsman.providers.secret import Secret
 from pointsman.storage.policies.secrets import ADMIN_TOKEN, is_forbidden
 from pointsman.turns.registry.login import SecretRef
 
 _FITS_A_HEADER = re.compile(r"[\x21-\x7e]+", re.ASCII)
 _LONGEST = 16 * 1024
-
-
-class Secret:
-    """A secret that does not show itself, neither in a message nor in a traceback or a pickle."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def reveal(self) -> str:
-        """Return the secret's text; only to write it on the wire."""
-        return self._text
-
-    def redact(self, data: bytes) -> bytes:
-        """Take the secret out of something that is not secret."""
-        return data.replace(self._text.encode(), b"[redacted]") if self._text else data
-
-    def __repr__(self) -> str:
-        return "Secret()"
-
-    def __reduce__(self) -> str:
-        raise TypeError("a secret is not copied")
-
-
-NO_SECRET = Secret("")
 
 
 class Credential:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from pointsman.providers.credentials import NO_SECRET, Secret
+from pointsman.providers.secret import NO_SECRET, Secret
 
 
 class OpenLogin(Protocol):

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from pointsman.errors import PointsmanError
 from pointsman.providers.key_choice import KeyChoice
+from pointsman.providers.secret import CallerLogin
 from pointsman.turns.registry.call_event import Result
 
 Dialect = Literal["chat", "responses", "messages", "gemini", "converse"]
@@ -56,6 +57,8 @@ class Outgoing(Struct, frozen=True):
     """Whether another deployment is asked if this one fails, sooner than it is asked again."""
     media_type: str = ""
     """Of a body that is not JSON: a form with a file in it."""
+    login: CallerLogin | None = None
+    """The caller's own, for a provider that takes no other."""
 
 
 class Deadlines(Struct, frozen=True):
@@ -169,6 +172,8 @@ class UpstreamError(PointsmanError):
         self.headers = headers or {}
         self.key_choice: KeyChoice | None = None
         self.deployment_choice: KeyChoice | None = None
+        self.is_of_caller = False
+        """Whether the caller's own login is missing or was refused: no fault of the provider's."""
         self.is_unreached = is_unreached
         """Whether no connection came about: no address, refused, no TLS, none in time."""
 
@@ -184,6 +189,8 @@ class UpstreamError(PointsmanError):
         Only a provider that was not reached can be out as a whole by its network; a connection
         that was there and broke off is a failure of the one call.
         """
+        if self.is_of_caller:
+            return "cancelled"
         if self.error_class == "busy" or self.error_class == "stopped":  # noqa: PLR1714 - narrows
             # As a call that was called off: it says nothing about the provider.
             return "cancelled"

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.providers.calling import run
 
-from pointsman.providers.credentials import NO_SECRET, Secret
 from pointsman.providers.http.pool import PoolSettings
 from pointsman.providers.http.provider import ProviderEnvironment
 from pointsman.providers.logins.aws import AwsKeys, AwsLogin, Signing, sign
 from pointsman.providers.port import NotConfigured, UpstreamError
+from pointsman.providers.secret import NO_SECRET, Secret
 from pointsman.testing.upstream import ScriptedUpstream
 from pointsman.testing.upstream_replies import SendBytes, does, plain
 from pointsman.turns.registry.login import ProviderLogin, SecretRef

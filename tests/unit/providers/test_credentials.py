@@ -6,8 +6,9 @@ import pickle
 
 import pytest
 
-from pointsman.providers.credentials import Credential, Secret, credential_id
+from pointsman.providers.credentials import Credential, credential_id
 from pointsman.providers.port import NotConfigured
+from pointsman.providers.secret import Secret
 from pointsman.turns.registry.login import SecretRef
 
 

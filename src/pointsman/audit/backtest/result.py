@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from xml.sax.saxutils import escape
 
 import msgspec
 from msgspec import Struct
 
+from pointsman.audit.backtest.forecast import Forecast, ForecastSums, make_forecast
+from pointsman.audit.backtest.forecast_tally import ForecastTally
+from pointsman.audit.backtest.model_runs import ModelRun
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import Instant, instant_text
 from pointsman.kernel.number import MicroUsd, divide, microusd_text
+from pointsman.turns.facts import TurnFacts
 from pointsman.turns.policy import TurnPolicy
 from pointsman.turns.registry.models import Model
 from pointsman.turns.registry.prices import PER_TOKENS
@@ -130,6 +134,13 @@ class InputCost(Struct, frozen=True):
         return MicroUsd(self.after_microusd - self.before_microusd)
 
 
+class PlaceShift(Struct, frozen=True):
+    """How many turns would leave this machine that stayed, and would stay that left."""
+
+    leave: int = 0
+    stay: int = 0
+
+
 class Backtest(Struct, frozen=True):
     """The turns under the other policy; lists are cut after `MOST_LISTED`, counts never are.
 
@@ -146,6 +157,8 @@ class Backtest(Struct, frozen=True):
     models_before: dict[str, int]
     models_after: dict[str, int]
     cost: InputCost
+    places: PlaceShift
+    forecast: Forecast
 
 
 class RedecidedTurn(Struct, frozen=True):
@@ -155,10 +168,21 @@ class RedecidedTurn(Struct, frozen=True):
     at: Instant
     before: tuple[TurnOutcome, TurnTrace]
     after: tuple[TurnOutcome, TurnTrace]
-    before_model: Model | None
-    after_model: Model | None
-    before_tokens: int
-    after_tokens: int
+    before_models: Mapping[str, Model]
+    after_models: Mapping[str, Model]
+    facts: TurnFacts
+    runs: tuple[ModelRun, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The models before and after."""
+        return self.before[0].chosen_model, self.after[0].chosen_model
+
+    @property
+    def models(self) -> tuple[Model | None, Model | None]:
+        """What each policy says of its model."""
+        then, now = self.names
+        return self.before_models.get(then), self.after_models.get(now)
 
 
 class CostSums(Struct, frozen=True):
@@ -182,13 +206,17 @@ class BacktestPart(Struct, frozen=True):
     before: dict[str, int]
     after: dict[str, int]
     cost: CostSums
+    places: PlaceShift
+    forecast: ForecastSums
 
 
 class BacktestTally:
     """Counts decisions as they come, and lists at most so many."""
 
-    def __init__(self, most_listed: int = MOST_LISTED) -> None:
+    def __init__(self, models: Mapping[str, Model], most_listed: int = MOST_LISTED) -> None:
         self._most = most_listed
+        self._forecast = ForecastTally(models)
+        self._leave = self._stay = 0
         self._rules: Counter[str] = Counter()
         self._shifts: Counter[tuple[str, str]] = Counter()
         self._before: Counter[str] = Counter()
@@ -206,17 +234,28 @@ class BacktestTally:
 
     def add(self, decision: RedecidedTurn) -> None:
         """Count a turn that was decided again."""
-        then, now = decision.before[0].chosen_model, decision.after[0].chosen_model
+        then, now = decision.names
         self._before[then] += 1
         self._after[now] += 1
         self._costs.add(decision)
-        rule = _winner(*decision.after)[1]
+        slot, rule = _winner(*decision.after)
+        way = f"{slot} {rule or ''}"
+        self._forecast.add(decision.facts, way, (then, now), decision.runs, decision.before_models)
+        self._count_place(*decision.models)
         if rule is not None:
             self._rules[rule] += 1
         if then != now:
             self._shifts[then, now] += 1
             if len(self._changed) < self._most:
                 self._changed.append(_change(decision))
+
+    def _count_place(self, then: Model | None, now: Model | None) -> None:
+        if then is None or now is None or then.location == now.location:
+            return
+        if now.location == "local":
+            self._stay += 1
+        else:
+            self._leave += 1
 
     def part(self) -> BacktestPart:
         """Return the counts so far."""
@@ -229,6 +268,8 @@ class BacktestTally:
             dict(self._before),
             dict(self._after),
             self._costs.sums(),
+            PlaceShift(self._leave, self._stay),
+            self._forecast.sums(),
         )
 
 
@@ -251,6 +292,10 @@ def sum_parts(policy: TurnPolicy, parts: Sequence[BacktestPart]) -> Backtest:
         models_before=_most_first(before),
         models_after=_most_first(_add_up([each.after for each in parts])),
         cost=_input_cost([each.cost for each in parts]),
+        places=PlaceShift(
+            sum(each.places.leave for each in parts), sum(each.places.stay for each in parts)
+        ),
+        forecast=make_forecast([each.forecast for each in parts], policy.models),
     )
 
 
@@ -279,6 +324,8 @@ def backtest_value(found: Backtest) -> dict[str, object]:
             "no_model": cost.no_model,
             "note": ESTIMATE,
         },
+        "places": found.places,
+        "forecast": found.forecast,
         "unable_count": found.unable_count,
         "unable": found.unable,
     }
@@ -313,17 +360,18 @@ class _Costs:
         self._before = self._after = 0
 
     def add(self, decision: RedecidedTurn) -> None:
-        if decision.before_model is None or decision.after_model is None:
+        before, after = decision.models
+        if before is None or after is None:
             self._no_model += 1
             return
-        then = _rate(decision.before_model)
-        now = _rate(decision.after_model)
+        then, now = _rate(before), _rate(after)
         if then is None or now is None:
             self._unknown += 1
             return
         self._turns += 1
-        self._before += then * decision.before_tokens
-        self._after += now * decision.after_tokens
+        before_name, after_name = decision.names
+        self._before += then * decision.facts.tokens_for(before_name)
+        self._after += now * decision.facts.tokens_for(after_name)
 
     def sums(self) -> CostSums:
         return CostSums(self._turns, self._before, self._after, self._unknown, self._no_model)

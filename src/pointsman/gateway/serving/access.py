@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pointsman.access.keys import ANONYMOUS, Principal
+import re
+from typing import Final
+
+from pointsman.access.keys import ANONYMOUS, Principal, is_own_token
 from pointsman.access.roles import ALL, SCOPES, Access, RoleAccess, Scope
 from pointsman.errors import NotAuthenticated, NotPermitted, PermissionDenied
 from pointsman.gateway.serving.http import Asked
@@ -14,7 +17,11 @@ from pointsman.gateway.serving.login import (
 )
 from pointsman.gateway.serving.route import Route
 from pointsman.gateway.serving.services import GatewayServices
+from pointsman.providers.secret import CallerLogin, Secret
 
+OWN_KEY: Final = b"x-pointsman-key"
+"""Carries a key of this gateway where the vendors' headers carry the caller's own login."""
+_FITS_A_HEADER: Final = re.compile(r"[\x21-\x7e]{1,8192}", re.ASCII)
 _BEARER = b"bearer "
 _LOOPBACK = frozenset({"::1", "::ffff:127.0.0.1"})
 
@@ -104,7 +111,27 @@ def is_known(parts: GatewayServices, asked: Asked) -> bool:
 
 
 def credential_of(asked: Asked) -> str | None:
-    """Return the key of a request: as OpenAI's clients send it, or as Anthropic's do."""
+    """Return the key of a request: under our own name, else as vendors' clients send theirs."""
+    if OWN_KEY in asked.headers:
+        return asked.header(OWN_KEY).strip() or None
+    return _vendor_credential(asked)
+
+
+def login_of(asked: Asked, caller: Principal) -> CallerLogin | None:
+    """Return the caller's own login at a provider; None where the request brings none.
+
+    INVARIANT: a key of this gateway, or its admin token, is never returned.
+    """
+    if OWN_KEY not in asked.headers and not caller.is_anonymous:
+        return None
+    text = _vendor_credential(asked) or ""
+    if not _FITS_A_HEADER.fullmatch(text) or is_own_token(text):
+        return None
+    is_bearer = asked.headers.get(b"authorization", b"")[:7].lower() == _BEARER
+    return CallerLogin(Secret(text), is_bearer)
+
+
+def _vendor_credential(asked: Asked) -> str | None:
     given = asked.headers.get(b"authorization", b"")
     if given[:7].lower() == _BEARER:
         return given[7:].decode("latin-1").strip()

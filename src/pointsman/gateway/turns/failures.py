@@ -164,8 +164,12 @@ _PASSED_ON: Final = frozenset({400, 403, 404, 413, 422, 429})
 
 def status_of(error: PointsmanError) -> int:
     """Return the status a caller sees: the provider's own where that is meant for the caller."""
-    if not isinstance(error, UpstreamError) or isinstance(error, NotConfigured):
+    if not isinstance(error, UpstreamError):
         return error.http_status
+    if isinstance(error, NotConfigured):
+        return 401 if error.is_of_caller else error.http_status
+    if error.is_of_caller:
+        return error.status
     if error.error_class == "auth":
         # The key is ours, not the caller's.
         return 502

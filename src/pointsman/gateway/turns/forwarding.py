@@ -138,6 +138,7 @@ class Forwarding:
             passed,
             unit=unit,
             input_tokens=self.live.input_tokens,
+            login=request.login_at(self.live.in_force.models.providers.get(self._provider.name)),
         )
 
     def _own_body(self) -> bytes:

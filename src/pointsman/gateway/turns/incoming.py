@@ -11,14 +11,17 @@ from msgspec import Struct
 
 from pointsman.access.keys import Principal
 from pointsman.errors import InputError, UnknownModel
+from pointsman.gateway.serving.access import login_of
 from pointsman.gateway.serving.http import Asked
 from pointsman.kernel.columns import ascii_lower
 from pointsman.providers.dialects.look import RequestLook, look
 from pointsman.providers.dialects.parts import Memos
 from pointsman.providers.port import Dialect, Operation
+from pointsman.providers.secret import CallerLogin
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import CallerFacts, Privacy
-from pointsman.turns.registry.models import meant, model_id
+from pointsman.turns.registry.models import Provider, meant, model_id
+from pointsman.turns.registry.provider_problems import callers_wire
 
 AUTO: Final = "auto"
 
@@ -152,6 +155,13 @@ class TurnRequest(Struct, frozen=True):
     privacy: Privacy
     workspace: str | None
     operation: Operation = ""
+
+    def login_at(self, provider: Provider | None) -> CallerLogin | None:
+        """Return the caller's own login, for a provider that takes it in the request's format."""
+        if provider is None or not provider.takes_callers_login:
+            return None
+        wire = "anthropic" if self.dialect == "messages" else "openai"
+        return login_of(self.asked, self.caller) if callers_wire(provider) == wire else None
 
     def caller_facts(self) -> CallerFacts:
         """Say who sent the request."""

@@ -199,7 +199,7 @@ class PassThroughCall:
     async def _carry_out(self, provider: ModelProvider, name: str) -> CallResult:
         live = self.live
         try:
-            answer = await provider.send(self._outgoing(name), live.parts.deadlines)
+            answer = await provider.send(self._outgoing(provider.name, name), live.parts.deadlines)
         except UpstreamError as error:
             return self._fail(error)
         self._call.take_head(answer)
@@ -216,7 +216,7 @@ class PassThroughCall:
             await answer.close()
         return CallResult(is_done=True)
 
-    def _outgoing(self, name: str) -> Outgoing:
+    def _outgoing(self, provider: str, name: str) -> Outgoing:
         """Return the request with the provider's own name for the model."""
         live = self.live
         request = live.request
@@ -234,6 +234,7 @@ class PassThroughCall:
             unit=live.session_id,
             input_tokens=live.input_tokens,
             media_type=media_type,
+            login=request.login_at(live.in_force.models.providers.get(provider)),
         )
 
     async def _whole(self, name: str, answer: UpstreamAnswer) -> None:

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
-from pointsman.providers.credentials import NO_SECRET, Secret
 from pointsman.providers.http.exchange import RequestBytes
 from pointsman.providers.login import OpenLogin
 from pointsman.providers.port import Outgoing, UpstreamError
+from pointsman.providers.secret import NO_SECRET, CallerLogin, Secret
 from pointsman.providers.vendors import Vendor
 from pointsman.turns.registry.upstream import HEADER_VALUE, UpstreamOrigin
 from pointsman.version import VERSION
@@ -49,7 +49,11 @@ class HeadTemplate:
     def message(self, outgoing: Outgoing, secret: Secret) -> RequestBytes:
         """Return the bytes of a request with a key in them."""
         is_stream, body = outgoing.is_stream, outgoing.body
-        if outgoing.headers:
+        if outgoing.login is not None:
+            # Another caller's comes next: nothing of it is remembered.
+            passed = self._passed_lines(outgoing.headers) if outgoing.headers else self._own
+            head = self._before_length(passed, secret, is_stream, outgoing.login)
+        elif outgoing.headers:
             # Headers that may be refused come first: once the key is written, nothing may raise.
             head = self._before_length(self._passed_lines(outgoing.headers), secret, is_stream)
         elif outgoing.media_type:
@@ -65,14 +69,19 @@ class HeadTemplate:
             head += self._sign(body).encode("ascii")
         return RequestBytes(b"%bcontent-length: %d\r\n\r\n" % (head, len(body)), body)
 
-    def _before_length(self, passed: str, secret: Secret, is_stream: bool) -> bytes:  # noqa: FBT001 - as an answer is asked for
+    def _before_length(
+        self,
+        passed: str,
+        secret: Secret,
+        is_stream: bool,  # noqa: FBT001 - as an answer is asked for
+        login: CallerLogin | None = None,
+    ) -> bytes:
         vendor = self._vendor
         accept = "text/event-stream" if is_stream else self._accept
-        key = (
-            ""
-            if secret is NO_SECRET
-            else f"{vendor.key_header}: {vendor.key_prefix}{secret.reveal()}\r\n"
-        )
+        before = f"{vendor.key_header}: {vendor.key_prefix}"
+        if login is not None:
+            before = "authorization: Bearer " if login.is_bearer else "x-api-key: "
+        key = "" if secret is NO_SECRET else f"{before}{secret.reveal()}\r\n"
         return f"{self._fixed}{passed}{key}accept: {accept}\r\n".encode("ascii")
 
     def _passed_lines(self, given: Iterable[tuple[str, str]]) -> str:

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from pointsman.errors import InputError
 from pointsman.providers.choice_ring import KeyRing
-from pointsman.providers.credentials import NO_SECRET, Secret
 from pointsman.providers.dialects.chat.fields import with_field_names
 from pointsman.providers.dialects.messages.request_out import for_model_in_address
 from pointsman.providers.failures import failure_of
@@ -30,11 +29,13 @@ from pointsman.providers.port import (
     Deadlines,
     Dialect,
     ErrorClass,
+    NotConfigured,
     Operation,
     Outgoing,
     UpstreamAnswer,
     UpstreamError,
 )
+from pointsman.providers.secret import NO_SECRET, Secret
 from pointsman.providers.vendors import Vendor, default_dialects
 from pointsman.turns.registry.login import ProviderKey
 from pointsman.turns.registry.models import Provider as Configured
@@ -171,6 +172,7 @@ class HttpProvider:
         }
         self._login = login
         self._renewing: asyncio.Task[None] | None = None
+        self._takes_callers_login = configured.takes_callers_login
         self._keys = KeyRing(_keys(configured), home, surroundings.monotonic_s)
         self._timeout_s = float(configured.timeout_s)
         self._pool = ConnectionPool(origin, pool, resolve=surroundings.resolve)
@@ -279,6 +281,8 @@ class HttpProvider:
         secret, used = NO_SECRET, ""
         if self._login is not None:
             secret, used = self._login.secret(), self._login.id
+        elif self._takes_callers_login:
+            secret = self._callers_secret(outgoing)
         elif self._keys.credentials:
             credential = self._keys.credentials[key]
             secret, used = credential.secret(), credential.id
@@ -294,6 +298,17 @@ class HttpProvider:
         message = head.message(outgoing, NO_SECRET if is_signed else secret)
         message.key = key
         return message, used, secret
+
+    def _callers_secret(self, outgoing: Outgoing) -> Secret:
+        if outgoing.login is None:
+            error = NotConfigured(
+                f"`{self.name}` takes the login of each caller, and this call brought none",
+                hint="send it as `authorization` or `x-api-key`, and a key of this gateway as "
+                "`x-pointsman-key`",
+            )
+            error.is_of_caller = True
+            raise error
+        return outgoing.login.secret
 
     def _head_of(self, outgoing: Outgoing) -> HeadTemplate:
         """Return the head of an address with the model in it, made when it is first needed."""
@@ -337,6 +352,8 @@ class HttpProvider:
         if exchange.status >= 300 or unreadable:
             failure = await self._failure(exchange, secret, unreadable)
             failure.credential = used
+            if self._takes_callers_login and failure.error_class in _OF_THE_KEY:
+                failure.is_of_caller = True
             login = self._login if failure.error_class == "auth" else None
             if login is not None and login.drop() and may_log_in_anew:
                 # It was good before: it may have been called back, and another one may be had.

@@ -17,18 +17,13 @@ from urllib.parse import parse_qsl, quote
 
 from msgspec import Struct
 
-from pointsman.providers.credentials import (
-    NO_SECRET,
-    Credential,
-    Secret,
-    credential_id,
-    read_text,
-)
+from pointsman.providers.credentials import Credential, credential_id, read_text
 from pointsman.providers.http.pool import PoolSettings
 from pointsman.providers.http.provider import ProviderEnvironment
 from pointsman.providers.login import EARLY_S
 from pointsman.providers.logins.tokens import FORM, TokenEndpoint, encode_form
 from pointsman.providers.port import NotConfigured
+from pointsman.providers.secret import NO_SECRET, Secret
 from pointsman.turns.registry.login import ProviderLogin, SecretRef
 
 ROLE_S: Final = 3600

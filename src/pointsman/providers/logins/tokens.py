@@ -10,13 +10,14 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from pointsman.providers.credentials import Credential, Secret
+from pointsman.providers.credentials import Credential
 from pointsman.providers.failures import complaint_of, retry_after_s
 from pointsman.providers.http.exchange import RequestBytes
 from pointsman.providers.http.pool import ConnectionPool, PoolSettings
 from pointsman.providers.http.provider import ProviderEnvironment
 from pointsman.providers.login import BearerLogin, Grant
 from pointsman.providers.port import Deadlines, ErrorClass, UpstreamError
+from pointsman.providers.secret import Secret
 from pointsman.turns.registry.login import ProviderLogin, SecretRef
 from pointsman.turns.registry.upstream import read_base_url
 from pointsman.version import VERSION

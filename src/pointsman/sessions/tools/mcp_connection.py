@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from pointsman.errors import PointsmanError
 from pointsman.kernel.document import escape
-from pointsman.providers.credentials import Credential, Secret
+from pointsman.providers.credentials import Credential
+from pointsman.providers.secret import Secret
 from pointsman.sessions.tools.failure import CallFailed
 from pointsman.storage.policies.tool_settings import McpServer
 from pointsman.turns.registry.login import SecretRef

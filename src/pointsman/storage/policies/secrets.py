@@ -12,7 +12,7 @@ from msgspec import Struct
 from pointsman.errors import DocumentError
 from pointsman.kernel.codes import Code
 from pointsman.kernel.yaml_text import parse_yaml
-from pointsman.turns.registry.login import SecretRef
+from pointsman.turns.registry.login import ProviderKey, SecretRef
 from pointsman.turns.registry.models import ModelsFile, Provider
 
 ADMIN_TOKEN: Final = "POINTSMAN_ADMIN_TOKEN"  # noqa: S105 - the name of a variable
@@ -59,6 +59,8 @@ def unusable_providers(models: ModelsFile, home: Path) -> list[str]:
 
 
 def _is_found(key: SecretRef, home: Path) -> bool:
+    if isinstance(key, ProviderKey) and key.is_callers:
+        return True  # each call brings it, or is told that it lacks it
     if is_forbidden(key, home):
         return False
     if key.env:
@@ -107,6 +109,10 @@ def _refusals(
     provider: Provider, standing: frozenset[SecretRef], allowed: SecretSettings, home: Path
 ) -> Iterator[str]:
     for key in _keys_of(provider):
+        if isinstance(key, ProviderKey) and key.is_callers:
+            if key not in standing:
+                yield "a policy set over HTTP may not send callers' own logins to a provider"
+            continue
         named = f"the variable `{key.env[:100]}`" if key.env else f"the file `{key.file[:100]}`"
         if is_forbidden(key, home):
             yield f"no provider may be given {named}"

@@ -81,6 +81,13 @@ FROM entries WHERE id = ? ORDER BY at_us, chain, seq;
 SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
 FROM entries WHERE ref = ? AND ref <> '' ORDER BY at_us, chain, seq;
 
+-- ends_and_verdicts: how several things ended and what followed; as many marks as there are names
+SELECT kind, id, ref, payload FROM entries
+WHERE ref IN (?) AND ref <> '' AND kind IN (
+    'outcome', 'event.feedback.given', 'event.turn.judged',
+    'decision.turn.fallback', 'decision.turn.override', 'decision.turn.shadow'
+) ORDER BY at_us, chain, seq;
+
 -- entries_mentioning: the entries of one kind before an instant that hold some bytes, latest first
 SELECT chain, seq, at_us, kind, id, ref, payload, attached, prev, hash
 FROM entries WHERE kind = ? AND at_us < ? AND instr(payload, ?) > 0

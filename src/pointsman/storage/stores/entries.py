@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import apsw
 from msgspec import Struct
@@ -18,9 +18,11 @@ from pointsman.storage.sqlite.database import SQL, check_reachable
 from pointsman.storage.sqlite.place import place_of
 
 AT_ONCE = 100
-"""So many texts are read by one statement."""
+"""So many texts, or things by their names, are read by one statement."""
 
-_SEVERAL = SQL["get_contents"].replace("(?)", f"({', '.join('?' * AT_ONCE)})")
+_MARKS = f"({', '.join('?' * AT_ONCE)})"
+_SEVERAL = SQL["get_contents"].replace("(?)", _MARKS)
+_ENDS = SQL["ends_and_verdicts"].replace("(?)", _MARKS)
 _WHY_NOT = {"redacted": "was kept only in redacted form", "erased": "was erased"}
 
 
@@ -107,6 +109,15 @@ class LedgerReader:
         return [
             stored_entry(row) for row in self._connection.execute(SQL["entries_with_ref"], (ref,))
         ]
+
+    def ends_and_verdicts(self, refs: Sequence[str]) -> Iterator[tuple[str, str, str, bytes]]:
+        """Yield the ends, verdicts and further decisions that belong to these, in their order.
+
+        Of each: kind, id, what it belongs to, and its payload.
+        """
+        for start in range(0, len(refs), AT_ONCE):
+            asked = refs[start : start + AT_ONCE]
+            yield from self._connection.execute(_ENDS, (*asked, *[""] * (AT_ONCE - len(asked))))
 
     def mentioning(self, kind: str, text: bytes) -> Stored | None:
         """Return the newest entry of a kind whose payload holds these bytes; reads all of them."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from msgspec.structs import asdict
 
 from pointsman.errors import InputError
@@ -26,9 +26,23 @@ class SecretRef(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProviderKey(SecretRef, frozen=True, forbid_unknown_fields=True):
-    """Where one of a provider's keys is found, and its share of the sessions beside the others."""
+    """Where one of a provider's keys is found, and its share of the sessions beside the others.
+
+    `from: caller` stands for the login that each caller has at the provider and sends along.
+    """
 
     weight: Annotated[int, Meta(ge=1, le=1000)] = 1
+    origin: Literal["", "caller"] = field(default="", name="from")
+
+    @property
+    def label(self) -> str:
+        """Return the place in words."""
+        return "the caller's own login" if self.is_callers else super().label
+
+    @property
+    def is_callers(self) -> bool:
+        """Tell whether each caller brings a login of their own."""
+        return self.origin == "caller"
 
 
 class ProviderLogin(Struct, frozen=True, forbid_unknown_fields=True):

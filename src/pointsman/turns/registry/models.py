@@ -73,6 +73,11 @@ class Provider(Struct, frozen=True, forbid_unknown_fields=True):
     rpm: AtLeastOne | None = None
     tpm: AtLeastOne | None = None
 
+    @property
+    def takes_callers_login(self) -> bool:
+        """Tell whether each caller brings a login of their own at this provider."""
+        return isinstance(self.api_key, ProviderKey) and self.api_key.is_callers
+
 
 class GivenPrice(Struct, frozen=True, forbid_unknown_fields=True):
     """A price as it is written: US dollars per million tokens."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pointsman.errors import InputError, Problem
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document, Path
-from pointsman.turns.registry.login import SecretRef, login_problem
-from pointsman.turns.registry.services import SERVICE_BY_NAME, SPOKEN, WireFormat
+from pointsman.turns.registry.login import ProviderKey, SecretRef, login_problem
+from pointsman.turns.registry.services import SERVICE_BY_NAME, SPOKEN, Wire, WireFormat
 from pointsman.turns.registry.upstream import read_base_url, read_headers
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def provider_problems(providers: Providers, document: Document) -> Iterable[Problem]:
     """Return every problem of the providers."""
     yield from _secret_problems(providers, document)
+    yield from _shared_login_problems(providers, document)
     yield from _path_problems(providers, document)
     yield from _usage_problems(providers, document)
     yield from _upstream_problems(providers, document)
@@ -33,6 +34,13 @@ def spoken_to(provider: Provider, model: str) -> frozenset[WireFormat]:
     known: tuple[WireFormat, ...] = provider.speaks or SPOKEN[provider.kind]
     usual = frozenset(each for each in known if each != "responses")
     return frozenset(known) if provider.speaks else usual
+
+
+def callers_wire(provider: Provider) -> Wire | None:
+    """Return the format in which callers bring a login of their own; None where none can."""
+    service = SERVICE_BY_NAME.get(provider.kind)
+    wire = None if service is None else service.wire
+    return wire if wire in {"openai", "anthropic"} else None
 
 
 def has_own_address(provider: Provider) -> bool:
@@ -123,6 +131,37 @@ def _secret_problems(providers: Providers, document: Document) -> Iterable[Probl
             shown: Path = ("providers", name, "client_certificate")
             yield document.problem(shown, Code.INVALID_VALUE, message)
         for path, key in keys:
-            if bool(key.env) == bool(key.file):
-                message = "a secret is named by either `env` or `file`"
+            if message := _key_problem(provider, key):
                 yield document.problem(path, Code.INVALID_VALUE, message)
+
+
+def _key_problem(provider: Provider, key: SecretRef) -> str:
+    """Say why a key cannot be found by its reference; empty where it can."""
+    if isinstance(key, ProviderKey) and key.is_callers:
+        return _caller_problem(provider, key)
+    is_one = bool(key.env) != bool(key.file)
+    return "" if is_one else "a secret is named by either `env` or `file`"
+
+
+def _caller_problem(provider: Provider, key: ProviderKey) -> str:
+    """Say why callers cannot bring logins of their own to this provider; empty where they can."""
+    if isinstance(provider.api_key, tuple):
+        return "`from: caller` stands alone, not in a list of keys"
+    if key.env or key.file:
+        return "`from: caller` has neither `env` nor `file`"
+    if provider.kind == "embedded" or callers_wire(provider) is None:
+        return f"a provider of kind `{provider.kind}` takes no login of a caller"
+    return ""
+
+
+def _shared_login_problems(providers: Providers, document: Document) -> Iterable[Problem]:
+    """Find providers of one format that would be sent each other's logins."""
+    first: dict[Wire, str] = {}
+    for name, provider in providers.items():
+        wire = callers_wire(provider) if provider.takes_callers_login else None
+        if wire is not None and first.setdefault(wire, name) != name:
+            message = (
+                f"callers bring one login in the format of `{wire}`, and it is `{first[wire]}`'s"
+            )
+            at: Path = ("providers", name, "api_key")
+            yield document.problem(at, Code.INVALID_VALUE, message)

@@ -13,7 +13,9 @@ import msgspec
 from msgspec import Raw
 
 from pointsman.app import Pointsman
+from pointsman.audit.backtest.backtester import BacktestCase
 from pointsman.audit.backtest.result import backtest_value
+from pointsman.audit.backtest.scenario import read_scenario
 from pointsman.audit.egress import egress_value
 from pointsman.audit.export import BundleSummary
 from pointsman.audit.ledger_query import LedgerQuery, ReportPeriod
@@ -103,13 +105,22 @@ class RecordApi:
         reach = request.caller.reach
         pointsman = self._parts.pointsman
         models = None if given.models is None else (_bytes(given.models), "models.yaml")
-        policy = pointsman.candidate_policy((_bytes(given.policy), "routing.yaml"), models)
+
+        def read_case(name: str, text: str) -> BacktestCase:
+            policy = pointsman.candidate_policy((_bytes(text), name), models)
+            return BacktestCase(
+                policy, read_scenario(policy, given.prices, given.out, given.without)
+            )
+
+        cases = [read_case("routing.yaml", given.policy)]
+        cases += [read_case(name, text) for name, text in given.others.items()]
 
         def run(progress: Progress | None) -> object:
-            made = pointsman.backtest(
-                policy, since, previews=given.previews, progress=progress, tenant=reach
+            first, *others = pointsman.backtest_all(
+                cases, since, previews=given.previews, progress=progress, tenant=reach
             )
-            return backtest_value(made)
+            named = zip(given.others, map(backtest_value, others), strict=True)
+            return {**backtest_value(first), **({"others": dict(named)} if others else {})}
 
         if wants_events(request.asked):
             return AnswerWriter(lambda _receive, send: stream_progress(send, run))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from pointsman.audit.backtest.result import Unable
+from pointsman.audit.backtest.forecast import Forecast
+from pointsman.audit.backtest.result import PlaceShift, Unable
 from pointsman.audit.turn_shapes import InstantText
 from pointsman.audit.verify import Doubt
 from pointsman.audit.witnessed import ShownProof
@@ -67,13 +68,27 @@ class VerifyAnswer(Struct, frozen=True):
     proofs: tuple[ShownProof, ...]
 
 
+MOST_OTHERS: Final = 8
+"""So many further policies are decided in the pass of the first: each takes its own time."""
+
+Names = Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=100)]
+
+
 class BacktestBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The other policy, as the text of `routing.yaml`, and of `models.yaml` where that differs."""
+    """The other policy, as the text of `routing.yaml`, and of `models.yaml` where that differs.
+
+    `others` are further policies by name, for the same pass. `prices` are written like
+    `acme:big=3,15`, `out` are providers and models that are down, `without` models that are gone.
+    """
 
     policy: Annotated[str, Meta(min_length=1, max_length=1 << 20)]
     models: Annotated[str, Meta(max_length=1 << 20)] | None = None
     since: str | None = None
     previews: bool = True
+    others: Annotated[dict[str, str], Meta(max_length=MOST_OTHERS)] = {}
+    prices: Names = ()
+    out: Names = ()
+    without: Names = ()
 
 
 class ChangeRow(Struct, frozen=True):
@@ -119,8 +134,12 @@ class BacktestAnswer(Struct, frozen=True):
     models_before: dict[str, int]
     models_after: dict[str, int]
     input_cost: InputCostAnswer
+    places: PlaceShift
+    forecast: Forecast
     unable_count: int
     unable: tuple[Unable, ...]
+    others: dict[str, BacktestAnswer] | UnsetType = UNSET
+    """The further policies by name, where any were given."""
 
 
 class EgressRow(Struct, frozen=True):

@@ -98,6 +98,7 @@ def _publish_names(document: Schema) -> Schema:
 _SECURITY: Final = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "api_key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    "own_key": {"type": "apiKey", "in": "header", "name": "x-pointsman-key"},
 }
 
 
@@ -129,7 +130,9 @@ def _operation(route: Route, schemas: Mapping[Any, Schema]) -> Schema:
         "tags": [_TAGS[route.path.split("/")[1]]],
         "parameters": _parameters(route),
         "responses": _responses(route, schemas),
-        "security": [{"bearer": []}, {"api_key": []}] if route.scope != "none" else [],
+        "security": [{"bearer": []}, {"api_key": []}, {"own_key": []}]
+        if route.scope != "none"
+        else [],
         "x-pointsman-scope": route.scope,
     }
     if route.body:
