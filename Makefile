@@ -13,7 +13,7 @@ DEMO := build/demo-home
         campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
         campaign-agreement campaign-attack campaign-canaries campaign-home-budgets campaign-postgres-crash campaign-replicas campaign-bulk-replay \
         bench-brainstate bench-agents bench-quality bench-dashboard web screenshots \
-        bench-agents-traffic bench-placement bench-branches bench-detection bench-gateway bench-streams bench-outcomes bench-versions clean
+        bench-agents-traffic bench-placement bench-branches bench-detection bench-gateway bench-streams bench-stores bench-outcomes bench-versions clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
@@ -127,6 +127,8 @@ bench: bench-ledger bench-decide bench-placement ## every measurement, as ratios
 
 bench-streams: env ## live streams of 60 events a second: CPU an event, delay, first byte
 	$(BIN)/python bench/streams.py
+bench-stores: env ## files, PostgreSQL, Redis and three replicas: requests a second in one run
+	$(BIN)/python bench/stores.py
 bench-decide: env ## a turn's decision: percentiles, hostile text, growth with the rules
 	$(BIN)/python bench/decide.py
 

@@ -494,8 +494,36 @@ class TurnAgain:
                 chain.append(self._pattern_behind_rule())
         chosen = chain[winner]["candidate_model"] if winner >= 0 else ""
         banners = self._banners(chain, winner)
+        trace: dict[str, Any] = {"chain": chain}
+        step = self._opinion_step(chain[winner]) if winner >= 0 else None
+        if step is not None:
+            chosen, trace["opinion"] = step["model"], step
         outcome = {"chosen_model": chosen, "winner_index": winner, "banners": banners}
-        return outcome, {"chain": chain}
+        return outcome, trace
+
+    # A second opinion.
+
+    def _opinion_step(self, winner: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the next step of a second opinion; None where the facts are not of one."""
+        opinions, above = self.facts.get("opinions"), winner["candidate_model"]
+        is_led = self.facts["is_worker"] or self.facts["delegate_tier"] is not None
+        if opinions is None or is_led:
+            return None
+        plan = None
+        if winner["policy"] == "rule":
+            named = (each for each in self.rules if each["name"] == winner["rule_name"])
+            plan = next((each.get("second_opinion") for each in named), None)
+        elif winner["policy"] in {"pattern", "workspace_default", "global_default"}:
+            is_on = self.pattern["mode"] == "apply" and not winner.get("is_exploring")
+            plan = self.pattern.get("second_opinion") if is_on else None
+        if plan is None or above in plan["ask"]:
+            return None
+        judges = [plan["judge"]] if "judge" in plan else []
+        vetoes = {name: self._veto(name) for name in (*plan["ask"], *judges)}
+        passed = [attempt("", name, *veto) for name, veto in vetoes.items() if veto is not None]
+        kind, model, reason = opinion_choice(plan, opinions, above, vetoes)
+        told = {"step": kind, "model": model, "above": above, "reason": reason}
+        return {**told, "passed_over": passed}
 
     # The slots.
 
@@ -1009,6 +1037,59 @@ def attempt(rule: str, model: str, failure: str, reason: str) -> dict[str, Any]:
         "rule_name": rule, "candidate_model": model, "validation_failure": failure,
         "reason": reason,
     }  # fmt: skip
+
+
+def opinion_choice(
+    plan: dict[str, Any], opinions: Chain, above: str, vetoes: dict[str, Any]
+) -> tuple[str, str, str]:
+    """Return the step of a second opinion, the model it is about, and why."""
+    is_equal, judge = plan["agree"] == "equal", plan.get("judge")
+    usable = [each for each in opinions if each["kind"] != "failed"]
+    usable = [each for each in usable if each.get("is_valid") is not False]
+    if is_equal:
+        first: dict[str, dict[str, Any]] = {}
+        for each in usable:
+            same = first.setdefault(each["answer"], each)
+            if same is not each:
+                what = "equal tool calls" if each["kind"] == "tools" else "equal answers"
+                return "take", same["model"], f"{what} of {same['model']} and {each['model']}"
+    for each in opinions if not is_equal else []:
+        name, score = each["model"], each.get("score")
+        if plan["agree"] == "valid" and each.get("is_valid") is True:
+            return "take", name, f"valid answer of {name}"
+        if judge and score is not None and score >= plan["min_score"]:
+            return "take", name, f"{judge} gives the answer of {name} {decimal_text(score)}"
+    if judge and opinions and vetoes[judge] is None:
+        last = opinions[-1]
+        if last in usable and "score" not in last:
+            return "judge", judge, f"judges the answer of {last['model']}"
+    asked = [each["model"] for each in opinions]
+    left = [name for name in plan["ask"] if name not in asked and vetoes[name] is None]
+    is_open = not judge or vetoes[judge] is None
+    if left and is_open and (len(left) >= (2 if is_equal else 1) or (is_equal and usable)):
+        return "ask", left[0], f"asked before {above}"
+    return "up", above, why_up(plan, opinions)
+
+
+def why_up(plan: dict[str, Any], opinions: Chain) -> str:
+    """Say why the model above takes the turn."""
+    if not opinions:
+        return "too few of the models may be asked"
+    failed = [each["model"] for each in opinions if each["kind"] == "failed"]
+    if len(failed) == len(opinions):
+        return f"no answer of {', '.join(failed)}"
+    asked = " and ".join(each["model"] for each in opinions)
+    if plan["agree"] == "judge":
+        said = [each["score"] for each in opinions if each.get("score") is not None]
+        best = f": {decimal_text(max(said))} at best" if said else ": no verdict"
+        return f"{plan['judge']} is not satisfied with {asked}{best}"
+    if plan["agree"] == "valid":
+        return f"no answer of {asked} is valid by a schema"
+    invalid = [each["model"] for each in opinions if each.get("is_valid") is False]
+    if invalid or failed:
+        names = ", ".join((*failed, *invalid))
+        return f"too few answers to compare: none, or no valid one, of {names}"
+    return f"the answers of {asked} differ"
 
 
 def lost(found: dict[str, Any]) -> dict[str, Any]:

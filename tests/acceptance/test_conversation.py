@@ -335,3 +335,36 @@ async def test_one_turn_at_a_time(tmp_path: Path) -> None:
             if isinstance(update, RouteUpdate):
                 with pytest.raises(InputError, match="under way"):
                     await said(conversation, "second")
+
+
+async def test_a_second_opinion_shows_the_answer_that_is_taken_and_no_other(tmp_path: Path) -> None:
+    routing = {**ROUTING, "pattern": {"second_opinion": {"ask": [HAIKU, MINI]}}}
+    said_by = {"openai": (says("Answer: 4."), says("5")), "routing": routing}
+    replies = (says("**4**"), says("4"), says("it is six"))
+    async with a_parlour(tmp_path / "h", *replies, **said_by) as parlour:
+        conversation = await parlour.conversations.start()
+        updates = await said(conversation, "two and two?")
+        shown = "".join(each.text for each in updates if isinstance(each, TextDelta))
+        assert (shown, over(updates).model) == ("**4**", HAIKU)
+        updates = await said(conversation, "and then?")
+        shown = "".join(each.text for each in updates if isinstance(each, TextDelta))
+        assert (shown, over(updates).model) == ("it is six", OPUS)
+        assert parlour.types(conversation.id).count("turn.opinion") == 6
+        replays(parlour)
+
+
+@pytest.mark.parametrize(("digit", "shown"), [("3", "**4**"), ("1", "from above")])
+async def test_a_judge_in_a_chat_is_asked_about_an_answer_that_is_held(
+    tmp_path: Path, digit: str, shown: str
+) -> None:
+    asked = {"ask": [HAIKU], "agree": "judge", "judge": MINI}
+    routing = {**ROUTING, "pattern": {"second_opinion": asked}}
+    replies = (says("**4**"), says("from above"))
+    async with a_parlour(
+        tmp_path / "h", *replies, openai=(says(digit),), routing=routing
+    ) as parlour:
+        conversation = await parlour.conversations.start()
+        updates = await said(conversation, "two and two?")
+        assert "".join(each.text for each in updates if isinstance(each, TextDelta)) == shown
+        assert "two and two?" in str(parlour.openai.requests[0].json)
+        replays(parlour)

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 from tests.acceptance.parlour import Bench, a_parlour, over, replays, said
-from tests.gateway.house import PATIENT, keeps
+from tests.gateway.house import keeps
 
-from pointsman.conversations.conversations import open_conversations
-from pointsman.conversations.services import Kit, OpenHome
+from pointsman.conversations.services import Kit
 from pointsman.providers.messages import Text, ToolUse
 from pointsman.sessions.tool import ToolOutcome
 from pointsman.sessions.update import TextDelta
@@ -55,16 +54,3 @@ async def test_words_tools_and_history_hold_the_values(tmp_path: Path) -> None:
         assert OTHER not in sent
         assert len(set(WORD.findall(sent))) == 2
         replays(parlour)
-
-
-async def test_without_a_masker_the_text_stays(tmp_path: Path) -> None:
-    stays = keeps(mask=["pii"], taint="off")
-    async with a_parlour(tmp_path / "h", says("here"), placement=stays) as parlour:
-        opened = parlour.pointsman
-        parts = (opened.home, opened.files, opened.decision_recorder, opened.gathering)
-        ground = OpenHome(*parts, opened.clock, opened.ids, opened.gather_placement)
-        conversations = open_conversations(ground, surroundings=PATIENT, health=opened.health)
-        updates = await said(await conversations.start(), f"write to {MAIL}")
-        assert over(updates).status == "no_model"
-        assert not parlour.anthropic.requests
-        await conversations.close()

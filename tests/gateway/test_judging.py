@@ -11,7 +11,8 @@ from tests.gateway.conftest import Town
 from tests.gateway.house import eventually, keeps, running, write_home
 from tests.gateway.shadows import SHADOW, counted, routing, settled
 
-from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM, Rubric
+from pointsman.calls.judging import Rubric
+from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM
 from pointsman.testing import says
 
 

@@ -7,6 +7,7 @@ from tests.receipts.told import (
     derived_by_page,
     differing,
     drawn_turns,
+    opinion_steps,
     placements_of_cases,
     turns_of_cases,
 )
@@ -16,6 +17,7 @@ DRAWN = range(7_000, 7_060)
 SOURCES = {
     "turns of the case suite": turns_of_cases,
     "placements of the case suite": placements_of_cases,
+    "steps of second opinions": opinion_steps,
     "drawn turns": lambda: drawn_turns(DRAWN),
 }
 

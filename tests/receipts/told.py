@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -9,12 +10,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from tests.cases import test_placement_cases as placement_cases
 from tests.cases import test_turn_cases as turn_cases
 from tests.property.test_chain_against_model import TURNS_A_POLICY
 from tests.property.turns_drawn import Case, exact_facts
 
 from pointsman.errors import InputError
+from pointsman.kernel.number import Billionths
 from pointsman.offline_verifier import ENCODER
 from pointsman.placement.compiled import CompiledPlacement
 from pointsman.placement.decide import decide as place
@@ -24,10 +27,14 @@ from pointsman.placement.policy import POLICY_FORM as PLACEMENT_FORM
 from pointsman.placement.trace import OUTCOME_FORM as PLACED_FORM
 from pointsman.placement.trace import TRACE_FORM as PLACING_FORM
 from pointsman.receipt_verifier import PlacementAgain, TurnAgain
+from pointsman.testing import a_policy
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import FACTS_FORM, TurnFacts
-from pointsman.turns.policy import POLICY_FORM
+from pointsman.turns.learning.pattern import PatternSettings
+from pointsman.turns.learning.second_opinion import Opinion, SecondOpinion
+from pointsman.turns.policy import POLICY_FORM, RoutingRule
+from pointsman.turns.rules.condition import Condition
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 
 PAGE = Path(__file__).parents[2] / "src" / "pointsman" / "web" / "receipt.html"
@@ -101,6 +108,36 @@ def drawn_turns(seeds: Iterable[int]) -> Iterator[Told]:
             except InputError:
                 continue
             yield told_turn(case.ready, facts)
+
+
+def opinion_steps() -> Iterator[Told]:
+    """Every step of second opinions, over what up to two models may have answered."""
+    heard = [
+        Opinion("acme:a", "failed"), Opinion("acme:a", "text", "x"),
+        Opinion("acme:a", "text", "x", is_valid=False), Opinion("acme:a", "tools", "x", True),
+        Opinion("acme:a", "text", "x", score=Billionths(750_000_000)),
+        Opinion("acme:a", "text", "x", score=None),
+    ]  # fmt: skip
+    then = [replace(each, model="acme:b", answer=name) for each in heard for name in "xy"]
+    opinions = [(), *((each,) for each in heard), *itertools.product(heard, then)]
+    least = Billionths(750_000_000)
+    plans = [
+        SecondOpinion(("acme:a", "acme:b"), "equal"),
+        SecondOpinion(("acme:a", "acme:b", "acme:c"), "equal"),
+        SecondOpinion(("acme:a", "acme:b"), "valid"),
+        SecondOpinion(("acme:a", "acme:b"), "judge", "acme:c", least),
+    ]
+    names = ("acme:a", "acme:b", "acme:c", "acme:top")
+    for plan in plans:
+        rule = RoutingRule("all", Condition(has_images=False), "acme:top", second_opinion=plan)
+        learned = PatternSettings(second_opinion=plan)
+        for ready in (
+            a_policy("acme:top", *names, rules=(rule,)),
+            a_policy("acme:top", *names, pattern=learned),
+        ):
+            for heard_so_far, out in itertools.product(opinions, ({}, {"acme:c": "unavailable"})):
+                facts = TurnFacts("sum", opinions=heard_so_far, availability=out)
+                yield told_turn(ready, facts)
 
 
 def derived(each: Told) -> bytes:

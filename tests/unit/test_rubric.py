@@ -2,8 +2,7 @@
 
 import pytest
 
-from pointsman.kernel.number import Billionths
-from pointsman.learning.shadow_runs import (
+from pointsman.calls.judging import (
     RUBRIC,
     STEPS,
     Rubric,
@@ -12,6 +11,7 @@ from pointsman.learning.shadow_runs import (
     question_text,
     verdict,
 )
+from pointsman.kernel.number import Billionths
 from pointsman.providers.messages import Response, Text, ToolUse, Usage
 
 

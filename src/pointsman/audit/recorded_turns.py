@@ -19,6 +19,7 @@ from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM, Shown
 TURN: Final = DECISION + "turn"
 FALLBACK: Final = TURN + ".fallback"
 OVERRIDE: Final = TURN + ".override"
+OPINION: Final = TURN + ".opinion"
 _FOREIGN_ID: Final = re.compile(r"[\w.:+/=@~-]{4,200}", re.ASCII)
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pointsman.audit.recorded_turns import FALLBACK, OVERRIDE, TURN, order_of
+from pointsman.audit.recorded_turns import FALLBACK, OPINION, OVERRIDE, TURN, order_of
 from pointsman.audit.turn_story import PLACEMENT, read_turn
 from pointsman.errors import ChainHeld, LedgerBroken, ReplayError
 from pointsman.kernel.entry import Entry
@@ -244,7 +244,7 @@ def _row(ledger: LedgerReader, number: int, entry: Entry) -> Row | None:
     if entry.kind == TURN:
         facts = next(iter(ledger.attachments(Stored(number, entry))), None)
         return _turn(entry, _NO_FACTS if facts is None else _FACTS.decode(facts))
-    if entry.kind in {FALLBACK, OVERRIDE}:
+    if entry.kind in {FALLBACK, OVERRIDE, OPINION}:
         chosen = _RECORDED.decode(entry.payload).decision.outcome.chosen_model
         return LaterMade(entry.ref, entry.id, chosen, is_fallback=entry.kind == FALLBACK)
     if entry.kind == OUTCOME:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pointsman.audit.recorded_turns import (
     FALLBACK,
+    OPINION,
     OVERRIDE,
     TURN,
     check_recorded,
@@ -47,9 +48,10 @@ from pointsman.turns.story.turn_story import (
 from pointsman.turns.trace import Shown
 
 PLACEMENT: Final = DECISION + "placement"
-_LATER: Final[dict[str, Literal["fallback", "override"]]] = {
+_LATER: Final[dict[str, Literal["fallback", "override", "opinion"]]] = {
     FALLBACK: "fallback",
     OVERRIDE: "override",
+    OPINION: "opinion",
 }
 _BESIDE: Final[dict[str, CallRole]] = {f"{TURN}.shadow": "shadow", f"{TURN}.judge": "judge"}
 

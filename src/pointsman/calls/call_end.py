@@ -23,6 +23,9 @@ ABSURD_CHARGE: Final = "event.spend.absurd"
 OVER_BUDGET: Final = "over_budget"
 """The class of a call that was never made, because its budget had too little left by then."""
 
+CANCELLED: Final = "cancelled"
+"""The class of a call that its user or caller gave up."""
+
 STOPPED: Final = "stopped"
 """The class of a call that an order forbade, or cut off."""
 

@@ -10,9 +10,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from pointsman.calls.call_end import CANCELLED
 from pointsman.placement.facts import PlacementFacts
 from pointsman.recording.ruling import (
     PlacementRuling,
@@ -20,10 +21,13 @@ from pointsman.recording.ruling import (
     Ruling,
     decide_after_failure,
     decide_model,
+    decide_opinion,
     decide_placement,
     decide_turn,
 )
+from pointsman.turns.chain.opinion_step import wants_opinion
 from pointsman.turns.facts import TurnFacts
+from pointsman.turns.learning.second_opinion import Opinion
 from pointsman.turns.registry.models import call_estimate, provider_of
 
 MOST_HELD: Final = 20_000
@@ -80,7 +84,7 @@ WORTH_ANOTHER: Final = (
 )  # fmt: skip
 """The classes of failures that another model may not share."""
 
-RuleKind = Literal["turn", "fallback", "override"]
+RuleKind = Literal["turn", "fallback", "override", "opinion"]
 
 Claim = Callable[[str], bool]
 """Takes the right to try a model that is half open; False while another turn has it."""
@@ -117,6 +121,26 @@ class CallEffect(Struct, frozen=True):
     ruling: Ruling | None
 
 
+class AskOpinion(Struct, frozen=True):
+    """Call a model and hold its answer back; send back a `CallResult` with its opinion.
+
+    `about` names the model whose answer a judge is asked about; empty where the turn's own request
+    is asked.
+    """
+
+    model: str
+    number: int
+    ruling: Ruling
+    about: str = ""
+
+
+class TakeAnswer(Struct, frozen=True):
+    """Let the answer of a model out that was asked before and held back."""
+
+    model: str
+    ruling: Ruling
+
+
 class CallResult(Struct, frozen=True):
     """How a call went. After the first content byte nothing may fall back."""
 
@@ -124,6 +148,8 @@ class CallResult(Struct, frozen=True):
     error_class: str = ""
     has_content: bool = False
     is_worth_another: bool = True
+    opinion: Opinion | None = None
+    """What an answer says that was held back; of a judge its verdict alone."""
 
 
 class FlowEnd(Struct, frozen=True):
@@ -136,7 +162,7 @@ class FlowEnd(Struct, frozen=True):
     placing: PlacementRuling | None = None
 
 
-Effect = Record | RecordPlacement | CallEffect
+Effect = Record | RecordPlacement | CallEffect | AskOpinion | TakeAnswer
 Flow = Generator[Effect, CallResult | None, FlowEnd]
 
 
@@ -150,11 +176,21 @@ def turn(
     facts: TurnFacts,
     fallback: Fallback,
     claim: Claim | None = None,
+    *,
+    may_ask: bool = True,
 ) -> Flow:
-    """Run a turn's first call."""
+    """Run a turn's first call, or ask for a second opinion before it where its policy says so.
+
+    `may_ask` is false where a tool's result is on its way: no other model is asked then.
+    """
     ruling = _claim_model(policies, decide_turn(policies, asked, facts), claim)
     yield Record(ruling, "turn")
     attempts = 0
+    if may_ask and wants_opinion(policies.turns, ruling.facts, (ruling.outcome, ruling.trace)):
+        ended, ruling, attempts = yield from _seek_opinions(policies, ruling, claim)
+        if ended is not None:
+            return ended
+        fallback = replace(fallback, most_attempts=fallback.most_attempts + attempts)
     while model := ruling.model:
         attempts += 1
         check_egress(policies, ruling)
@@ -171,6 +207,41 @@ def turn(
     return FlowEnd("no_model", ruling, attempts)
 
 
+def _seek_opinions(
+    policies: Policies, first: Ruling, claim: Claim | None
+) -> Generator[Effect, CallResult | None, tuple[FlowEnd | None, Ruling, int]]:
+    """Ask other models before the one that was chosen, each step a decision of its own.
+
+    Returns how the turn ended, where the answer of one of them was let out; else the ruling that
+    goes up to the chosen model, and how many calls there were.
+    """
+    opinions: tuple[Opinion, ...] = ()
+    calls = 0
+    while True:
+        ruling = _claim_model(policies, decide_opinion(policies, first, opinions), claim)
+        step = ruling.trace.opinion
+        if step is UNSET:
+            return None, first, calls
+        yield Record(ruling, "opinion")
+        if step.step == "up":
+            return None, ruling, calls
+        if step.step == "take":
+            yield TakeAnswer(ruling.model, ruling)
+            return FlowEnd("done", ruling, calls), ruling, calls
+        calls += 1
+        check_egress(policies, ruling)
+        about = opinions[-1].model if step.step == "judge" else ""
+        called = yield AskOpinion(ruling.model, calls, ruling, about)
+        if called is not None and called.error_class == CANCELLED:
+            return FlowEnd("failed", ruling, calls, called.error_class), ruling, calls
+        heard = None if called is None else called.opinion
+        if not about:
+            opinions = (*opinions, heard or Opinion(ruling.model, "failed"))
+        else:
+            score = None if heard is None or heard.score is UNSET else heard.score
+            opinions = (*opinions[:-1], replace(opinions[-1], score=score))
+
+
 def _claim_model(policies: Policies, ruling: Ruling, claim: Claim | None) -> Ruling:
     """Decide again while the chosen model is half open and another turn is trying it.
 
@@ -178,6 +249,10 @@ def _claim_model(policies: Policies, ruling: Ruling, claim: Claim | None) -> Rul
     elsewhere would keep it from those that want it.
     """
     if claim is None or not ruling.facts.availability:
+        return ruling
+    step = ruling.trace.opinion
+    if step is not UNSET and step.step in {"take", "up"}:
+        # The model above was claimed before the others were asked.
         return ruling
     while (scopes := _half_open(ruling)) and not claim(ruling.model):
         out = dict.fromkeys(scopes, "unavailable")

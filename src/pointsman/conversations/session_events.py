@@ -34,10 +34,13 @@ from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import ContentReader, LedgerReader, Stored
 
-_DECISIONS: dict[str, Literal["route.decided", "turn.fallback", "turn.override"]] = {
+DecisionType = Literal["route.decided", "turn.fallback", "turn.override", "turn.opinion"]
+
+_DECISIONS: dict[str, DecisionType] = {
     f"{DECISION}turn": "route.decided",
     f"{DECISION}turn.fallback": "turn.fallback",
     f"{DECISION}turn.override": "turn.override",
+    f"{DECISION}turn.opinion": "turn.opinion",
 }
 
 
@@ -46,7 +49,7 @@ class DecisionEvent(Struct, frozen=True):
 
     id: str
     at: Instant
-    type: Literal["route.decided", "turn.fallback", "turn.override"]
+    type: DecisionType
     session_id: str
     turn_id: str
 

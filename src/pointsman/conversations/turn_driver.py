@@ -11,9 +11,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from pointsman.access.caps import Owners
+from pointsman.calls.answer_agreement import read_opinion
 from pointsman.calls.flow import Record, RecordPlacement
+from pointsman.calls.judging import Rubric, answer_text, judge_request, question_text, verdict
 from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall, PlainContext
 from pointsman.conversations.displayed_call import DisplayedCall
 from pointsman.conversations.masked_calls import masked_request, masker_for
@@ -31,6 +34,7 @@ from pointsman.sessions.delegate_call import MOST_AT_ONCE, DelegateResult, Deleg
 from pointsman.sessions.effects import (
     AskEgress,
     AskHuman,
+    AskJudge,
     AskRoute,
     CallModel,
     CancelledBy,
@@ -46,6 +50,7 @@ from pointsman.sessions.effects import (
     RouteAnswer,
     RunTool,
     RunTools,
+    ShowAnswer,
     Steps,
     TellEvent,
     ToolRun,
@@ -65,9 +70,10 @@ from pointsman.sessions.tool import (
 from pointsman.sessions.transcript import estimated_tokens, request_text
 from pointsman.sessions.update import EventUpdate, ToolAnswered, ToolAsked, Update
 from pointsman.signals.redaction import redact
-from pointsman.signals.tokens import TOKENIZER
+from pointsman.signals.tokens import TOKENIZER, count_tokens
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
+from pointsman.turns.learning.second_opinion import Opinion
 from pointsman.version import VERSION
 
 T = TypeVar("T")
@@ -166,6 +172,8 @@ class TurnDriver:
         self._reason: CancelReason = "user_cancel"
         self._call: DisplayedCall | None = None
         self._decision_id = ""
+        self._held: dict[str, list[Update]] = {}
+        """What there is to show of answers that are held back, by their models."""
         self._messages: list[SessionMessage] = []
         self._started_ns = time.perf_counter_ns()
 
@@ -213,6 +221,11 @@ class TurnDriver:
                 return await self._keep_message(effect)
             case CallModel():
                 return await self._call_model(effect)
+            case AskJudge():
+                return await self._ask_judge(effect)
+            case ShowAnswer():
+                await self._show_held(effect.model)
+                return None
             case GatherPlacement():
                 return self._gather_placement(effect)
             case CanContinue():
@@ -338,10 +351,24 @@ class TurnDriver:
         # The first call of a turn is paid for by the estimate its decision was made with.
         tokens = effect.input_tokens if ruling is None else ruling.facts.tokens_for(effect.model)
         order = self._order(effect.model, effect.number, tokens, request)
-        show, durable = self._callbacks.show, self._durable.wait
-        scope = self._scope
-        mask = masker_for(services.opened, self._in_force, scope.placement_session_id, effect.model)
-        call = DisplayedCall(services, order, self._call_context(), request, show, durable, mask)
+        if not effect.is_held:
+            return await self._run_call(order, request, self._callbacks.show)
+        kept: list[Update] = []
+        reply = await self._run_call(order, request, kept.append)
+        if not reply.called.is_done:
+            return reply
+        self._held[effect.model] = kept
+        key = services.opened.home.content_key()
+        opinion = read_opinion(effect.model, reply.response, request, key)
+        return replace(reply, called=replace(reply.called, opinion=opinion))
+
+    async def _run_call(
+        self, order: CallOrder, request: ModelRequest, show: Callable[[Update], None]
+    ) -> ModelReply:
+        durable, context = self._durable.wait, self._call_context()
+        opened, session_id = self._services.opened, self._scope.placement_session_id
+        mask = masker_for(opened, self._in_force, session_id, order.model)
+        call = DisplayedCall(self._services, order, context, request, show, durable, mask)
         self._call = call
         try:
             if self.is_cancelled:
@@ -349,6 +376,27 @@ class TurnDriver:
             return await call.run()
         finally:
             self._call = None
+
+    async def _ask_judge(self, effect: AskJudge) -> ModelReply:
+        """Ask a judge about an answer that is held back; the user sees nothing of it."""
+        message, given = effect.ruling.facts.message, self._services.settings.judge.rubric
+        question = message if isinstance(message, str) else ""
+        rubric = Rubric(given) if given else Rubric()
+        request = judge_request(rubric, question, answer_text(effect.answer))
+        tokens = count_tokens(question_text(request))
+        order = self._order(effect.model, effect.number, tokens, request)
+        reply = await self._run_call(order, request, _show_nothing)
+        if not reply.called.is_done:
+            return reply
+        score = verdict(answer_text(reply.response))
+        opinion = Opinion(effect.model, "text", score=score)
+        return replace(reply, called=replace(reply.called, opinion=opinion))
+
+    async def _show_held(self, model: str) -> None:
+        """Show an answer that was held back, once the decision that took it is durable."""
+        await self._durable.wait()
+        for update in self._held.pop(model):
+            self._callbacks.show(update)
 
     def _gather_placement(self, effect: GatherPlacement) -> PlacementFacts:
         """Gather facts about a follow-up request: a tool may have added private data."""

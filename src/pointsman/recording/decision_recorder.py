@@ -36,6 +36,7 @@ from pointsman.signals.redaction import hide_secrets, redact
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.chain_rows import KeptText
 from pointsman.storage.writer.ledger import Receipt
 from pointsman.turns.facts import with_seal
 
@@ -115,7 +116,7 @@ class DecisionRecorder:
             self._record_invalid(in_force, recorder)
         policies, ledger = policies_in_force(in_force), self._home.identity.ledger
         placing, message = ruling.placing, ruling.facts.message
-        seal = message if isinstance(message, Sealed) else recorder.hand_in_text(message, waits)
+        seal, text = _seal_text(recorder, message, waits)
         if ruling.is_placed_anew:
             if not placing.is_advice:
                 first = Names(self._ids.new_id(), names.ref, names.at)
@@ -128,9 +129,9 @@ class DecisionRecorder:
 
         draft = partial(turn_draft, names, policies, ruling, seal, aside, linked)
         # The commit thread writes the bytes of a whole group one after the other: in half the time.
-        if not recorder.try_hand_in(policies.turns_id, draft, settled):
+        if not recorder.try_hand_in(policies.turns_id, draft, settled, text):
             made = turn_record(policies, ruling, seal, ledger)
-            recorder.hand_in_decision(names, made, aside, settled, linked)
+            recorder.hand_in_decision(names, made, aside, settled, linked, text)
 
     def record_placement(
         self, names: Names, in_force: InForce, placing: PlacementRuling, aside: Aside
@@ -155,7 +156,7 @@ class DecisionRecorder:
         recorder = self.recorder()
         self._record_invalid(in_force, recorder)
         content = placing.facts.content
-        seal = content if isinstance(content, Sealed) else recorder.hand_in_text(content, waits)
+        seal, text = _seal_text(recorder, content, waits)
         made = placement_record(
             policies_in_force(in_force),
             placing,
@@ -165,7 +166,7 @@ class DecisionRecorder:
         )
         if not is_refused:
             self._record_taint(recorder, in_force, placing, aside, taint_as)
-        recorder.hand_in_decision(names, made, aside, waits.expect())
+        recorder.hand_in_decision(names, made, aside, waits.expect(), text=text)
 
     def tell_invalid(self, in_force: InForce) -> None:
         """Record the policy's problems, if they are not recorded yet."""
@@ -250,6 +251,13 @@ def _hand_in_values(
     masking = placing.facts.masking
     values = UNSET if masking is UNSET else masking.values
     return recorder.hand_in_text(values, waits) if isinstance(values, str) else values
+
+
+def _seal_text(
+    recorder: Recorder, text: str | Sealed, waits: DurabilityWaiter
+) -> tuple[Sealed, KeptText | None]:
+    """Return the seal of an entry's text, and the text if it is to be handed in with the entry."""
+    return (text, None) if isinstance(text, Sealed) else recorder.seal_text(text, waits)
 
 
 class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):

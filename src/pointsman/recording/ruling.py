@@ -25,6 +25,7 @@ from pointsman.turns import policy as turn_policy
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import TurnFacts, with_placement
+from pointsman.turns.learning.second_opinion import Opinion
 from pointsman.turns.trace import TurnOutcome, TurnTrace
 
 
@@ -91,6 +92,12 @@ def decide_model(policies: Policies, placing: PlacementRuling, facts: TurnFacts)
     return Ruling(placing, facts, *decide(policies.turns, facts))
 
 
+def decide_opinion(policies: Policies, first: Ruling, opinions: tuple[Opinion, ...]) -> Ruling:
+    """Decide the next step of a second opinion from those that were heard so far."""
+    facts = replace(first.facts, opinions=opinions)
+    return replace(decide_model(policies, first.placing, facts), is_placed_anew=False)
+
+
 def decide_after_failure(policies: Policies, before: Ruling) -> Ruling:
     """Decide again after the chosen model failed: it is excluded; a turn that must stay still does.
 
@@ -98,7 +105,8 @@ def decide_after_failure(policies: Policies, before: Ruling) -> Ruling:
     so, once, and the new decision is logged as an escalation (document 001 §3).
     """
     failed = before.model
-    facts = replace(before.facts, excluded_models=(*before.facts.excluded_models, failed))
+    excluded = (*before.facts.excluded_models, failed)
+    facts = replace(before.facts, excluded_models=excluded, opinions=UNSET)
     outcome = before.placing.outcome
     if outcome.gate == "local" and outcome.route == "local" and outcome.fallback_allowed:
         stored = Failed(outcome.route, outcome.rule_id, outcome.fallback_allowed)

@@ -20,7 +20,9 @@ from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader, Stored
 
-_EVENTS: Final = "event.placement."
+EVENTS: Final = "event.placement."
+"""What the kinds of entries about taints begin with."""
+
 LOOK_S: Final = 0.25
 OVERLAP: Final = 60 * SECOND
 """Clocks of two processes may differ a little, and entries become visible when they are synced."""
@@ -78,6 +80,13 @@ def cleared_draft(names: Names, taint: Taint, reason: str) -> Draft:
     return Draft(CLEARED, names.id, names.ref, names.at, cleared)
 
 
+class TaintsSeen(Struct, frozen=True):
+    """How many entries about taints a look saw, and since when. They are never taken back."""
+
+    since: Instant
+    count: int
+
+
 class Taints:
     """Which sessions stay, kept up with the ledger; may be shared by threads.
 
@@ -91,6 +100,7 @@ class Taints:
         self._reader: LedgerReader | None = None
         self._looked_at = float("-inf")
         self._seen_until = EPOCH
+        self._seen = TaintsSeen(EPOCH, -1)
         self._lock = threading.Lock()
         self.listener: Callable[[str, Taint | None], None] = lambda _session_id, _taint: None
         """Told of each taint of this process, before an answer is."""
@@ -117,6 +127,21 @@ class Taints:
         with self._lock, told_errors(self._database):
             self._look()
             self._looked_at = now
+
+    @property
+    def last_look(self) -> TaintsSeen:
+        """Return what the last look saw."""
+        return self._seen
+
+    def look_if_changed(self, seen: TaintsSeen, count: int) -> None:
+        """Read the entries of other processes if there are not `count` as when `seen` was seen.
+
+        The count is of now, by a caller that asked the ledger for more than this. Blocks.
+        """
+        if count != seen.count:
+            self.look()
+        else:
+            self._looked_at = time.monotonic()
 
     def note(self, session_id: str, taint: Taint | None) -> None:
         """Apply a taint that this process just recorded."""
@@ -151,7 +176,9 @@ class Taints:
                 return
             self._reader = LedgerReader(self._database)
         since = Instant(max(EPOCH, self._seen_until - OVERLAP))
-        for stored in _in_order(self._reader.of_kind(_EVENTS, since)):
+        found = _in_order(self._reader.of_kind(EVENTS, since))
+        self._seen = TaintsSeen(since, len(found))
+        for stored in found:
             entry = stored.entry
             self._seen_until = max(self._seen_until, entry.at)
             if entry.kind == TAINTED:
@@ -163,7 +190,7 @@ class Taints:
 def tainted_sessions(ledger: LedgerReader) -> list[TaintedSession]:
     """Return all tainted sessions, oldest first."""
     newest: dict[str, Stored] = {}
-    for stored in _in_order(ledger.of_kind(_EVENTS)):
+    for stored in _in_order(ledger.of_kind(EVENTS)):
         newest[stored.entry.ref] = stored
     return [
         TaintedSession(ref, each.entry.at, TAINT_FORM.decode(each.entry.payload))

@@ -54,7 +54,8 @@ conversation are sealed: the ledger holds their keyed digest, the text itself ca
 
 The decision about a turn is its `route.decided`: it is recorded once, as `decision.turn`, and shown
 in the stream of events under that name. A model that takes over is `decision.turn.fallback`, the
-choice of a pattern that the user took `decision.turn.override`. A run beside the answer, made to
+choice of a pattern that the user took `decision.turn.override`, a step of a second opinion
+`decision.turn.opinion`. A run beside the answer, made to
 learn from it, is `decision.turn.shadow`, a judge's question about an answer `decision.turn.judge`;
 `event.turn.shadowed` and `event.turn.judged`, whose `ref` is the turn, tell what came of them.
 

@@ -87,6 +87,26 @@ class CallModel(Struct, frozen=True):
     request: ModelRequest
     ruling: Ruling | None
     input_tokens: int = 0
+    is_held: bool = False
+    """Whether the answer is held back for a second opinion: `ShowAnswer` shows it later."""
+
+
+class AskJudge(Struct, frozen=True):
+    """Ask a judge about an answer that is held back; answered by a `ModelReply`.
+
+    `opinion` of what the reply says was called holds the verdict.
+    """
+
+    model: str
+    number: int
+    ruling: Ruling
+    answer: Response
+
+
+class ShowAnswer(Struct, frozen=True):
+    """Show the answer of a model that was held back."""
+
+    model: str
 
 
 class ModelReply(Struct, frozen=True):
@@ -160,6 +180,8 @@ Effect: TypeAlias = (
     | AskEgress
     | GatherPlacement
     | CallModel
+    | AskJudge
+    | ShowAnswer
     | CanContinue
     | CancelledBy
     | NeedsConfirmation
@@ -212,6 +234,16 @@ def gather_placement(request: ModelRequest, lock: TurnLock) -> Steps[PlacementFa
 def call_model(effect: CallModel) -> Steps[ModelReply]:
     """Call a model."""
     return cast("ModelReply", (yield effect))
+
+
+def ask_judge(effect: AskJudge) -> Steps[ModelReply]:
+    """Ask a judge about an answer."""
+    return cast("ModelReply", (yield effect))
+
+
+def show_answer(model: str) -> Steps[None]:
+    """Show an answer that was held back."""
+    yield ShowAnswer(model)
 
 
 def can_continue() -> Steps[bool]:

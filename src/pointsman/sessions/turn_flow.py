@@ -11,11 +11,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from pointsman.calls.flow import (
+    AskOpinion,
     CallEffect,
     CallResult,
     Flow,
     FlowEnd,
     Record,
+    TakeAnswer,
     TurnLock,
     continue_turn,
 )
@@ -34,7 +36,7 @@ from pointsman.sessions.call_events import (
     pattern_matched,
 )
 from pointsman.sessions.delegate_call import DELEGATE_TOOL
-from pointsman.sessions.effects import AskRoute, CallModel, ModelReply, Steps
+from pointsman.sessions.effects import AskJudge, AskRoute, CallModel, ModelReply, Steps
 from pointsman.sessions.events.calls import LlmCallStarted
 from pointsman.sessions.events.session import (
     PatternOverrideDismissed,
@@ -96,6 +98,8 @@ class _TurnFlow:
         self.error = ""
         self.wanted: tuple[ToolUse, ...] = ()
         self.stop: TurnStop | None = None
+        self.held: dict[str, ModelReply] = {}
+        """Answers that the user has not seen yet, by their models."""
         self.cycle = ToolCycle(
             ToolScope(
                 turn.session_id, {}, self._all_messages, turn.is_worker, turn.limits.confirm_s
@@ -142,6 +146,11 @@ class _TurnFlow:
             reply = None
             if isinstance(effect, CallEffect):
                 reply = yield from self._call(effect)
+            elif isinstance(effect, AskOpinion):
+                reply = yield from self._ask_opinion(effect)
+            elif isinstance(effect, TakeAnswer):
+                yield from effects.show_answer(effect.model)
+                yield from self._keep_answer(effect.model, self.held[effect.model])
             elif isinstance(effect, Record):
                 again = yield from self._record_ruling(effect, is_again=is_again)
                 if self.stop == "privacy":
@@ -167,6 +176,9 @@ class _TurnFlow:
         kind = "override" if is_again and effect.kind == "turn" else effect.kind
         self.decision_id = yield from effects.record(Record(ruling, kind))
         if not ruling.model:
+            return None
+        if kind == "opinion":
+            # A human allowed the turn to leave, where one had to, at its first decision.
             return None
         if not (yield from self._may_leave(ruling)):
             return None
@@ -241,6 +253,35 @@ class _TurnFlow:
         if not (yield from effects.can_continue()):
             self.is_cancelled = True
             return _CANCELLED
+        reply, started_id = yield from self._call_model(call)
+        if reply.called.is_done:
+            yield from self._tell_answer(call.model, reply, started_id)
+            yield from self._keep_answer(call.model, reply)
+        else:
+            yield from self._take_failure(call.model, reply, started_id)
+        return reply.called
+
+    def _ask_opinion(self, call: AskOpinion) -> Steps[CallResult]:
+        """Call a model whose answer is held back, or a judge about such an answer."""
+        if not (yield from effects.can_continue()):
+            self.is_cancelled = True
+            return _CANCELLED
+        if call.about:
+            answer = self.held[call.about].response
+            order = AskJudge(call.model, call.number, call.ruling, answer)
+            reply = yield from effects.ask_judge(order)
+            self.tally = after_call(self.tally, reply)
+            return reply.called
+        reply, started_id = yield from self._call_model(call)
+        if reply.called.is_done:
+            self.held[call.model] = reply
+            yield from self._tell_answer(call.model, reply, started_id)
+        else:
+            yield from self._take_failure(call.model, reply, started_id, is_held=True)
+        return reply.called
+
+    def _call_model(self, call: CallEffect | AskOpinion) -> Steps[tuple[ModelReply, str]]:
+        """Call a model; returns its reply, and the event that the call began with."""
         turn, request = self.turn, self._request(call.model)
         tokens = estimated_tokens(request)
         started = LlmCallStarted(
@@ -251,26 +292,26 @@ class _TurnFlow:
             is_worker=turn.is_worker,
         )
         started_id = yield from effects.tell(started, self.parent)
-        order = CallModel(call.model, call.number, request, call.ruling, tokens)
+        is_held = isinstance(call, AskOpinion)
+        order = CallModel(call.model, call.number, request, call.ruling, tokens, is_held)
         reply = yield from effects.call_model(order)
         self.tally = after_call(self.tally, reply)
-        if reply.called.is_done:
-            yield from self._take_answer(call, reply, started_id)
-        else:
-            yield from self._take_failure(call, reply, started_id)
-        return reply.called
+        return reply, started_id
 
-    def _take_answer(self, call: CallEffect, reply: ModelReply, started_id: str) -> Steps[None]:
+    def _tell_answer(self, model: str, reply: ModelReply, started_id: str) -> Steps[None]:
         self.error = ""
-        completed = llm_completed(call.model, reply)
+        completed = llm_completed(model, reply)
         self.parent = yield from effects.tell(completed, started_id)
-        message = answer_message(call.model, reply, self.ruling, self.decision_id)
+
+    def _keep_answer(self, model: str, reply: ModelReply) -> Steps[None]:
+        """Store an answer as the turn's own, and bind the turn to its model."""
+        message = answer_message(model, reply, self.ruling, self.decision_id)
         self.messages.append(
             (yield from effects.keep("assistant", reply.response.content, message))
         )
         is_escalated = self.ruling is not None and self.ruling.placing.outcome.log_escalation
         self.lock = TurnLock(
-            self.turn.turn_id, self.decision_id, call.model, self.tally.llm_calls, is_escalated
+            self.turn.turn_id, self.decision_id, model, self.tally.llm_calls, is_escalated
         )
         stop = reply.response.stop_reason
         uses = self.messages[-1].tool_uses
@@ -280,17 +321,21 @@ class _TurnFlow:
         if stop == "tool_use" and not self.wanted:
             self.stop = "end_turn"
 
-    def _take_failure(self, call: CallEffect, reply: ModelReply, started_id: str) -> Steps[None]:
-        failed = llm_failed(call.model, reply)
+    def _take_failure(
+        self, model: str, reply: ModelReply, started_id: str, *, is_held: bool = False
+    ) -> Steps[None]:
+        failed = llm_failed(model, reply)
         self.parent = yield from effects.tell(failed, started_id)
         self.error = reply.error_message
         if reply.is_cancelled:
             self.is_cancelled = True
             self.cut_calls += 1
-        elif reply.called.error_class == "over_budget":
+        if is_held:
+            return
+        if reply.called.error_class == "over_budget":
             self.stop = "over_budget"
         if reply.response.content or reply.spent is not None:
-            message = cut_message(call.model, reply, self.ruling, self.decision_id)
+            message = cut_message(model, reply, self.ruling, self.decision_id)
             content = tuple(each for each in reply.response.content if isinstance(each, Text))
             self.messages.append((yield from effects.keep("assistant", content, message)))
 

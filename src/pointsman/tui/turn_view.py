@@ -233,7 +233,12 @@ _SLOTS: Final = {
     "delegate": "delegation",
     "default": "default",
 }
-_KINDS: Final = {"turn": "", "fallback": "took over", "override": "your choice"}
+_KINDS: Final = {
+    "turn": "",
+    "fallback": "took over",
+    "override": "your choice",
+    "opinion": "second opinion",
+}
 
 
 class RouteLine(Struct, frozen=True):

@@ -113,6 +113,11 @@ class CompiledTurnPolicy:
         self.asks_tool_names = "tool_names_include" in asked
         splits = [rule.split for rule in rules if rule.split is not UNSET]
         self.split_by = frozenset(each.by for each in splits)
+        asking = (
+            *(rule.second_opinion for rule in rules),
+            *(s.pattern.second_opinion for s in scopes),
+        )
+        self.has_second_opinions = any(each is not UNSET for each in asking)
 
     def complete(self, facts: TurnFacts) -> TurnFacts:
         """Return a caller's facts with those that rules ask for and the caller left out."""

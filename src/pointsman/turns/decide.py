@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.content import Texts
@@ -16,6 +16,7 @@ from pointsman.kernel.number import billionths_text
 from pointsman.kernel.replay import Decided, PureDecider
 from pointsman.turns.chain.banners import banners
 from pointsman.turns.chain.exploring import is_explored, may_cost, newcomers
+from pointsman.turns.chain.opinion_step import next_step, opinion_plan
 from pointsman.turns.chain.validation import Rejection, is_plain, rejection, unknown_needs
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
@@ -31,6 +32,7 @@ from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
     Evaluation,
+    OpinionStep,
     RuleAttempt,
     Slot,
     SplitDraw,
@@ -144,8 +146,19 @@ def run_chain(ready: CompiledTurnPolicy, facts: TurnFacts) -> tuple[TurnOutcome,
     is_quiet = winner >= 0 and chain[winner].rule_name is None
     is_quiet = is_quiet and all(each.verdict == "not_applicable" for each in chain[:winner])
     told = () if is_quiet else banners(ready, facts, chain, winner)
-    outcome = TurnOutcome(chosen, winner, told)
-    return outcome, TurnTrace(tuple(chain))
+    opinion = _opinion_step(turn, chain[winner]) if winner >= 0 else UNSET
+    if opinion is not UNSET:
+        chosen = opinion.model
+    return TurnOutcome(chosen, winner, told), TurnTrace(tuple(chain), opinion)
+
+
+def _opinion_step(turn: Turn, winner: Evaluation) -> OpinionStep | UnsetType:
+    """Return the next step of a second opinion, where the facts are those of one."""
+    opinions = turn.facts.opinions
+    plan = None if opinions is UNSET else opinion_plan(turn.ready, turn.facts, winner)
+    if plan is None or opinions is UNSET:
+        return UNSET
+    return next_step(plan, opinions, winner.candidate_model or "", turn.veto)
 
 
 def _with_unknown_needs(turn: Turn, chosen: Evaluation) -> Evaluation:

@@ -25,7 +25,15 @@ from pointsman.turns.story.turn_story import (
     TurnStory,
     UnaskedCandidates,
 )
-from pointsman.turns.trace import Evaluation, RuleAttempt, Shown, Slot, TurnOutcome, TurnTrace
+from pointsman.turns.trace import (
+    Evaluation,
+    OpinionStep,
+    RuleAttempt,
+    Shown,
+    Slot,
+    TurnOutcome,
+    TurnTrace,
+)
 
 NARROWEST: Final = 24
 """A narrower terminal gets lines of this width: below it, even short words would be broken."""
@@ -192,6 +200,10 @@ def _call_lines(story: TurnStory) -> Iterator[str]:
         yield from ("", "Calls:")
     yield from map(_call_line, story.calls_of(story.first.decision_id))
     for later in story.later:
+        if later.trace.opinion is not UNSET:
+            yield from _opinion_lines(later.trace.opinion)
+            yield from map(_call_line, story.calls_of(later.decision_id))
+            continue
         yield f"  {later.kind}: {_cause(story, later)}; {_choice_words(later)}"
         yield from (
             f"      lost: {_loser_text(each)}"
@@ -203,6 +215,18 @@ def _call_lines(story: TurnStory) -> Iterator[str]:
     yield from map(_refusal_line, story.refusals)
     if story.beside:
         yield from ("", "Beside the turn:", *map(_call_line, story.beside))
+
+
+def _opinion_lines(step: OpinionStep) -> Iterator[str]:
+    """Tell a step of a second opinion: whom it asked, or whose answer was let out and why."""
+    said = {
+        "ask": f"asks {step.model}, {step.reason}",
+        "judge": f"{step.model} {step.reason}",
+        "take": f"takes the answer of {step.model}: {step.reason}",
+        "up": f"goes up to {step.model}: {step.reason}",
+    }[step.step]
+    yield f"  opinion: {said}"
+    yield from (f"      passed over: {_loser_text(each)}" for each in step.passed_over)
 
 
 def _cause(story: TurnStory, later: LaterDecision) -> str:
@@ -324,7 +348,8 @@ def story_to_json(story: TurnStory) -> dict[str, object]:
         "served_model": story.served_model,
         "cost_usd": microusd_text(story.cost_microusd),
         "calls": [_call_value(each) for each in story.calls],
-        "fallbacks": [_later_value(story, each) for each in story.later],
+        "fallbacks": [_later_value(story, each) for each in story.later if each.kind != "opinion"],
+        "opinions": [_opinion_value(each) for each in story.later if each.kind == "opinion"],
         "beside": [_call_value(each) for each in story.beside],
         "refusals": [_refusal_value(each) for each in story.refusals],
         "not_asked": story.unasked.candidates,
@@ -372,6 +397,13 @@ def _later_value(story: TurnStory, later: LaterDecision) -> dict[str, object]:
         "rule_name": None if won is None else won.rule_name,
         "chain": [evaluation_value(each) for each in later.trace.chain],
     }
+
+
+def _opinion_value(later: LaterDecision) -> dict[str, object]:
+    """Return a step of a second opinion as JSON."""
+    step = later.trace.opinion
+    told = {} if step is UNSET else msgspec.structs.asdict(step)
+    return {"decision_id": later.decision_id, "at": instant_text(later.at), **told}
 
 
 def _refusal_value(refusal: PlacementRefusal) -> dict[str, object]:

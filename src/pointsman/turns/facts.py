@@ -19,6 +19,7 @@ from pointsman.placement.trace import Placed
 from pointsman.turns.learning.evidence import Evidence
 from pointsman.turns.learning.pattern import ExploringSoFar
 from pointsman.turns.learning.pattern_row import PatternRow, Share, nearest_first
+from pointsman.turns.learning.second_opinion import Opinion
 from pointsman.turns.registry.models import Tier, model_id
 from pointsman.turns.registry.provider_state import Health
 
@@ -122,6 +123,8 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """The orders in force, where there are any."""
     split_units: SplitUnits | UnsetType = UNSET
     """Gathered where a rule has a split."""
+    opinions: tuple[Opinion, ...] | UnsetType = UNSET
+    """What those answered that were asked for a second opinion; only in the steps of one."""
 
     @property
     def asked_output(self) -> int | None:

@@ -27,6 +27,12 @@ from pointsman.turns.learning.pattern import (
     pattern_problems,
     pattern_settings,
 )
+from pointsman.turns.learning.second_opinion import (
+    GivenSecondOpinion,
+    SecondOpinion,
+    second_opinion,
+    second_opinion_problems,
+)
 from pointsman.turns.registry.models import (
     EMBEDDED_MODEL,
     TIERS,
@@ -69,6 +75,7 @@ class GivenRule(Struct, frozen=True, forbid_unknown_fields=True):
     name: str | None = None
     split: GivenSplit | None = None
     by: SplitBy | None = None
+    second_opinion: GivenSecondOpinion | None = None
 
 
 class GivenWorkspace(Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,6 +118,7 @@ class RoutingRule(Struct, frozen=True, forbid_unknown_fields=True):
     use: str
     """Its model; of a split the first one."""
     split: RuleSplit | UnsetType = UNSET
+    second_opinion: SecondOpinion | UnsetType = UNSET
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -261,10 +269,12 @@ def _rules(
 
 def _rule(name: str, given: GivenRule, known: Mapping[str, str]) -> RoutingRule:
     when = condition.condition(given.when)
+    asked = given.second_opinion
+    opinion = UNSET if asked is None else second_opinion(asked)
     if given.split is None:
-        return RoutingRule(name, when, model_id(given.use or ""))
+        return RoutingRule(name, when, model_id(given.use or ""), second_opinion=opinion)
     split = rule_split(given.split, given.by or "session", known)
-    return RoutingRule(name, when, split.targets[0].model, split)
+    return RoutingRule(name, when, split.targets[0].model, split, opinion)
 
 
 def rule_names(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> list[str]:
@@ -358,6 +368,10 @@ class _Check:
         for index, rule in enumerate(rules):
             path = (*at, index)
             yield from self._target_problems(rule, document, path)
+            if rule.second_opinion is not None:
+                place, above = (*path, "second_opinion"), () if rule.use is None else (rule.use,)
+                yield from second_opinion_problems(rule.second_opinion, document, place, above)
+                yield from self._opinion_problems(rule.second_opinion, document, place)
             yield from condition.problems(rule.when, document, (*path, "when"))
             if rule.name is not None and rule.name in seen:
                 message = f"the name `{rule.name}` is taken by an earlier rule"
@@ -370,11 +384,21 @@ class _Check:
         self, given: GivenPattern, document: Document, at: Path
     ) -> Iterable[Problem]:
         yield from pattern_problems(given, document, at)
+        if given.second_opinion is not None:
+            place = (*at, "second_opinion")
+            yield from self._opinion_problems(given.second_opinion, document, place)
         target = given.target or GivenTarget()
         for key in ("quality_of", "share_of"):
             name = getattr(target, key)
             if name is not None and (key, name) != ("quality_of", BEST):
                 yield from self._model_problems(name, document, (*at, "target", key))
+
+    def _opinion_problems(
+        self, given: GivenSecondOpinion, document: Document, at: Path
+    ) -> Iterable[Problem]:
+        for index, name in enumerate(given.ask):
+            yield from self._model_problems(name, document, (*at, "ask", index))
+        yield from self._model_problems(given.judge, document, (*at, "judge"))
 
     def _target_problems(
         self, rule: GivenRule, document: Document, path: Path

@@ -95,10 +95,25 @@ class TurnOutcome(Struct, frozen=True, forbid_unknown_fields=True):
     banners: tuple[Banner, ...]
 
 
+class OpinionStep(Struct, frozen=True, forbid_unknown_fields=True):
+    """A step of a second opinion: the model it is about, and the one above that answers otherwise.
+
+    `ask` and `judge` are calls; `take` lets the answer of a model out that was asked before, `up`
+    calls the model above. `passed_over` are those that may not be asked.
+    """
+
+    step: Literal["ask", "judge", "take", "up"]
+    model: str
+    above: str
+    reason: str
+    passed_over: tuple[RuleAttempt, ...] = ()
+
+
 class TurnTrace(Struct, frozen=True, forbid_unknown_fields=True):
-    """Every slot that ran, in order."""
+    """Every slot that ran, in order; `opinion` is set in the steps of a second opinion alone."""
 
     chain: tuple[Evaluation, ...]
+    opinion: OpinionStep | UnsetType = UNSET
 
 
 class Shown(Struct, frozen=True):

@@ -10,6 +10,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pointsman.access.book import Spent
+from pointsman.calls.answer_agreement import read_opinion
 from pointsman.calls.flow import CallResult, Fallback, Record, RecordPlacement
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.instant import Instant
@@ -53,6 +54,7 @@ from pointsman.sessions.effects import (
     RouteAnswer,
     RunTool,
     RunTools,
+    ShowAnswer,
     Steps,
     TellEvent,
     ToolRun,
@@ -213,6 +215,9 @@ class Play:
                 return message
             case CallModel():
                 return self.called(effect)
+            case ShowAnswer():
+                self.log.append(f"shown {effect.model}")
+                return None
             case RunTool():
                 return self.run_tool(effect.use)
             case RunTools():
@@ -244,7 +249,11 @@ class Play:
         if self.is_cancelled:
             cut = failure("cancelled", text="half an ans")
             return replace(cut, is_cancelled=True, spent=a_spending(4))
-        return self.replies.pop(0)
+        reply = self.replies.pop(0)
+        if not (effect.is_held and reply.called.is_done):
+            return reply
+        said = read_opinion(effect.model, reply.response, effect.request, b"key")
+        return replace(reply, called=replace(reply.called, opinion=said))
 
     def run_tool(self, use: ToolUse) -> ToolRun:
         if self.is_cancelled:

@@ -348,3 +348,58 @@ def test_a_schema_is_said_to_the_model_as_it_is() -> None:
     assert play.calls[0].request.tools[0].input_schema == READ.input_schema
     assert isinstance(play.calls[0], CallModel)
     assert isinstance(READ.input_schema, Raw)
+
+
+ASKING = {
+    "schema_version": 1,
+    "global_default": OPUS,
+    "pattern": {"second_opinion": {"ask": [HAIKU, SONNET]}},
+}
+
+
+def test_two_equal_answers_end_a_turn_and_one_of_them_is_its_message() -> None:
+    play = Play(answer("**4**"), answer("Answer: 4"))
+    end = play.turn(a_turn(a_policy(ASKING)))
+    assert [each.model for each in play.calls] == [HAIKU, SONNET]
+    assert [each.is_held for each in play.calls] == [True, True]
+    assert (end.status, end.text, end.tally.llm_calls) == ("completed", "**4**", 2)
+    assert [each.role for each in play.messages] == ["user", "assistant"]
+    assert [each.kind for each in play.records] == ["turn", "opinion", "opinion", "opinion"]
+    assert play.log.index(f"shown {HAIKU}") > play.log.index("turn.opinion")
+
+
+def test_different_answers_are_never_seen_and_the_model_above_answers() -> None:
+    play = Play(answer("4"), answer("5"), answer("6"))
+    end = play.turn(a_turn(a_policy(ASKING)))
+    assert [each.model for each in play.calls] == [HAIKU, SONNET, OPUS]
+    assert [each.number for each in play.calls] == [1, 2, 3]
+    assert end.text == "6"
+    assert not any(each.startswith("shown") for each in play.log)
+
+
+def test_no_tool_runs_that_only_a_held_answer_asks_for() -> None:
+    play = Play(wants("read_file", {"path": "a"}), answer("no tool"), answer("from above"))
+    end = play.turn(a_turn(a_policy(ASKING), tools=[READ]))
+    assert (end.text, play.ran) == ("from above", [])
+
+
+def test_equal_tool_calls_run_once_and_their_model_goes_on_alone() -> None:
+    twice = [wants("read_file", {"path": "a"}, id=f"tu_{n}") for n in (1, 2)]
+    play = Play(*twice, answer("done"))
+    end = play.turn(a_turn(a_policy(ASKING), tools=[READ]))
+    assert [each.model for each in play.calls] == [HAIKU, SONNET, HAIKU]
+    assert (end.text, play.ran) == ("done", ["tu_1"])
+
+
+def test_a_held_model_that_fails_leaves_the_turn_to_the_one_above() -> None:
+    play = Play(failure("server_error"), answer("6"))
+    end = play.turn(a_turn(a_policy(ASKING)))
+    assert [each.model for each in play.calls] == [HAIKU, OPUS]
+    assert (end.status, end.text, end.error) == ("completed", "6", "")
+
+
+def test_a_cancel_while_others_are_asked_ends_the_turn() -> None:
+    play = Play(answer("4"), cancel_at=lambda each: isinstance(each, CallModel))
+    end = play.turn(a_turn(a_policy(ASKING)))
+    assert end.status == "cancelled"
+    assert len(play.calls) == 1

@@ -23,6 +23,7 @@ COUNTERS: Final = {
     "pointsman_rejections_total": "candidates that were rejected, by reason",
     "pointsman_upstream_requests_total": "calls to providers, by model and result",
     "pointsman_fallbacks_total": "turns that another model took over, by the one that failed",
+    "pointsman_second_opinions_total": "second opinions, by whether an answer was taken or went up",
     "pointsman_tokens_total": "tokens, by model and type",
     "pointsman_spend_microusd_total": "what calls cost, in millionths of a dollar, by model",
     "pointsman_refused_calls_total": "calls a budget refused after the decision, by model",

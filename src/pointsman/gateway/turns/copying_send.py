@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from pointsman.calls.judging import answer_text
 from pointsman.errors import InputError
 from pointsman.gateway.serving.http import Headers, Send
-from pointsman.learning.shadow_runs import answer_text
 from pointsman.providers.dialects.whole import fold
 from pointsman.providers.port import Dialect
 from pointsman.providers.registry.dialects import speaker

@@ -9,8 +9,22 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pointsman.access.keys import Principal
-from pointsman.calls.flow import CallResult, Flow, FlowEnd, Record, RecordPlacement
-from pointsman.errors import CallerLimited, LedgerError, NotAuthenticated, PointsmanError
+from pointsman.calls.flow import (
+    AskOpinion,
+    CallResult,
+    Flow,
+    FlowEnd,
+    Record,
+    RecordPlacement,
+    TakeAnswer,
+)
+from pointsman.errors import (
+    CallerLimited,
+    LedgerError,
+    NotAuthenticated,
+    PointsmanError,
+    RoutingFailed,
+)
 from pointsman.gateway.serving.access import caller_of
 from pointsman.gateway.serving.http import JSON, Asked, Headers, Receive, Send, answer
 from pointsman.gateway.serving.services import GatewayServices
@@ -26,6 +40,7 @@ from pointsman.gateway.turns.failures import (
 )
 from pointsman.gateway.turns.forwarding import Forwarding
 from pointsman.gateway.turns.incoming import incoming
+from pointsman.gateway.turns.second_opinion import HeldAnswers
 from pointsman.gateway.turns.shadow_runs import ShadowRuns
 from pointsman.gateway.turns.turn import NO_HEADERS, LiveTurn, request_id_header
 from pointsman.gateway.turns.turn_flow import continue_flow, new_flow
@@ -131,7 +146,8 @@ class ModelEndpoint:
         parts.metrics.in_flight -= 1
         if live is not None and live.admission is not None:
             spent = None if live.end is None else live.end.spent
-            used = 0 if spent is None else spent.input_tokens + spent.output_tokens
+            used = live.earlier_tokens
+            used += 0 if spent is None else spent.input_tokens + spent.output_tokens
             parts.limiter.finish(live.admission, used, parts.pointsman.clock.now())
         cell = self._counted.get(status)
         if cell is None:
@@ -154,7 +170,7 @@ class ModelEndpoint:
                 await read_in_steps(live)
             if live.asks_detectors:
                 await live.ask_detectors()
-            if sharing is not None:
+            if sharing is not None and live.ahead is None:
                 await live.look_ahead(sharing)
             await drive(live, send)
         except asyncio.CancelledError:
@@ -251,6 +267,7 @@ async def _run(
     last: Forwarding | None = None,
 ) -> tuple[FlowEnd, Forwarding | None]:
     """Carry out the effects of the flow until it ends; `reply` is how its last call went."""
+    held: HeldAnswers | None = None
     while True:
         try:
             effect = flow.send(reply)
@@ -262,6 +279,14 @@ async def _run(
             reply = None
         elif isinstance(effect, RecordPlacement):
             live.record_placement(effect)
+            reply = None
+        elif isinstance(effect, AskOpinion):
+            held = held or HeldAnswers(live)
+            reply = await held.ask(effect)
+        elif isinstance(effect, TakeAnswer):
+            if held is None:
+                raise RoutingFailed
+            last = await held.release(effect.model, send)
             reply = None
         else:
             live.number = effect.number

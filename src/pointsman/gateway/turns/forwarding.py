@@ -97,8 +97,10 @@ class Forwarding:
     call: ModelCall
     _cut: TaskCut
 
-    def __init__(self, live: LiveTurn, model: str, send: Send) -> None:
+    def __init__(self, live: LiveTurn, model: str, send: Send, *, is_held: bool = False) -> None:
         self.live = live
+        self._is_held = is_held
+        """Whether the answer is held back: the turn is not bound to its model yet."""
         self.model = model
         self.send = send
         self._provider, self._name = live.parts.providers.of(model, live.in_force.models)
@@ -232,7 +234,8 @@ class Forwarding:
             body = self._restore(self._restoring, body)
         if live.fallen_from and (words := notice_of(live)):
             body = with_words_before(live.request.dialect, body, words)
-        await live.hold(reason or "")
+        if not self._is_held:
+            await live.hold(reason or "")
         await live.durability.wait()
         self.call.first_byte_ns = time.perf_counter_ns()
         self.send.whole(200, self.headers(body, answer.headers), body)
@@ -302,7 +305,7 @@ class Forwarding:
             if self.has_begun and seen.stop_reason is None and isinstance(answer, Exchange):
                 await self._more(out)
                 out = await self._pass_on(answer, seen, carriage)
-            if seen.stop_reason is not None and not is_bound:
+            if seen.stop_reason is not None and not (is_bound or self._is_held):
                 is_bound = True
                 await self.live.hold(seen.stop_reason)
             if not self.has_begun:

@@ -7,50 +7,39 @@ counted.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pointsman.calls.answering import BodyMasking, ModelAnswer, ask_whole
-from pointsman.calls.call_end import OVER_BUDGET, STOPPED, CallEnd
-from pointsman.calls.cutting import NOT_MADE
-from pointsman.calls.flow import EgressRefused
-from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
-from pointsman.errors import LedgerError, PointsmanError, TurnStopped
+from pointsman.calls.call_end import CallEnd
+from pointsman.calls.judging import Rubric, answer_text, judge_request, question_text, verdict
+from pointsman.errors import PointsmanError
 from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.turns.copying_send import CopyingSend
 from pointsman.gateway.turns.forwarding import notice_of
+from pointsman.gateway.turns.side_call import SideCall
 from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.kernel.number import ONE, SCALE, Billionths, billionths
-from pointsman.kernel.record import Aside, Names
+from pointsman.kernel.record import Names
 from pointsman.kernel.wb1 import Salted, unit_bytes
 from pointsman.learning.learning import Run, learn_run, run_of_call
 from pointsman.learning.shadow_runs import (
     JudgeVerdict,
-    Rubric,
     ShadowRunRecord,
-    answer_text,
-    judge_request,
     judge_ruling,
     judge_verdict_draft,
-    question_text,
     shadow_ruling,
     shadow_run_draft,
-    verdict,
 )
-from pointsman.providers.messages import ModelRequest, Response
-from pointsman.providers.port import UpstreamError
 from pointsman.providers.registry.dialects import speaker
 from pointsman.recording.ruling import Ruling, policies_in_force
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
 from pointsman.storage.writer.durability import Durability
 from pointsman.turns.chain.exploring import was_explored
-from pointsman.version import VERSION
 
 MOST_WAITING: Final = 64
 MOST_AT_ONCE: Final = 2
@@ -205,102 +194,3 @@ class ShadowRuns:
 
 def _is_exploring(ruling: Ruling) -> bool:
     return was_explored(ruling.outcome, ruling.trace)
-
-
-class SideCall:
-    """A call under a ruling of its own; `result` says what became of it."""
-
-    def __init__(
-        self, parts: GatewayServices, live: LiveTurn, ruling: Ruling, kind: str, input_tokens: int
-    ) -> None:
-        self._parts = parts
-        self._live = live
-        self._ruling = ruling
-        self._kind = kind
-        self._input_tokens = input_tokens
-        self._began = time.perf_counter_ns()
-        self.decision_id = parts.pointsman.ids.new_id()
-        self.result = OVER_BUDGET
-        self.end: CallEnd | None = None
-
-    async def make(self, request: ModelRequest) -> Response | None:
-        """Record the decision and make the call; None where it may not be paid for, or failed."""
-        call = self._open(request)
-        try:
-            reserving = call.reserve()
-            if reserving is not None:
-                await reserving
-        except NOT_MADE as error:
-            self.result = STOPPED if isinstance(error, TurnStopped) else OVER_BUDGET
-            return None
-        try:
-            await self._record()
-        except LedgerError:
-            call.abandon()
-            raise
-        call.begin()
-        try:
-            answered = await self._ask(request)
-        except UpstreamError as error:
-            self.result = "failed"
-            self.end = call.fail(error)
-            return None
-        except asyncio.CancelledError:
-            call.cancel()
-            raise
-        call.answer_headers = answered.headers
-        call.first_byte_ns = time.perf_counter_ns()
-        self.result = "done"
-        stop_reason = answered.response.stop_reason
-        self.end = call.complete(answered.written, stop_reason, answered.attempts)
-        return answered.response
-
-    def _open(self, request: ModelRequest) -> ModelCall:
-        live, ruling = self._live, self._ruling
-        context = PlainContext(
-            live.turn_id,
-            live.session_id,
-            policy=self._kind,
-            placement_rule=ruling.placing.outcome.rule_id,
-            requested_model=live.requested_model,
-            trace=live.trace,
-        )
-        order = CallOrder(
-            ruling.model,
-            1,
-            self.decision_id,
-            live.in_force,
-            live.owners,
-            live.caps,
-            self._input_tokens,
-            request.max_output_tokens,
-            False,  # noqa: FBT003 - no stream
-            self._began,
-        )
-        return ModelCall(self._parts.calls, order, context)
-
-    async def _record(self) -> None:
-        """Record the decision, and wait for it: nothing acts before its decision is durable."""
-        parts, live = self._parts, self._live
-        elapsed_us = (time.perf_counter_ns() - self._began) // 1_000
-        aside = Aside(elapsed_us, live.trace_id, live.session_id, False, VERSION, live.tenant)  # noqa: FBT003 - no preview
-        names = Names(self.decision_id, live.turn_id, parts.pointsman.clock.now())
-        durable = Durability(parts.bridge())
-        parts.pointsman.decision_recorder.hand_in(
-            names, live.in_force, self._ruling, aside, durable, self._kind
-        )
-        await durable.wait()
-
-    async def _ask(self, request: ModelRequest) -> ModelAnswer:
-        parts, live = self._parts, self._live
-        provider, name = parts.providers.of(self._ruling.model, live.in_force.models)
-        restoring = live.restoring_for(self._ruling.model)
-        masking = None if restoring is None else BodyMasking(self._mask, restoring.body)
-        return await ask_whole(provider, name, request, live.parts.deadlines, masking)
-
-    def _mask(self, body: bytes) -> bytes:
-        """Mask the request to a second model as well, or have the call fail."""
-        try:
-            return self._live.masked_body(body)
-        except EgressRefused as error:
-            raise UpstreamError(str(error), error_class="invalid_request", status=400) from error

@@ -65,6 +65,8 @@ class LiveTurn:
     fallen_as: tuple[str, ...] = ()
     number = 0
     input_tokens = 0
+    earlier_tokens = 0
+    """What earlier calls of this turn used; the limits of a key count it, too."""
     admission: Admission | None = None
     """How the limits of the caller's key count the request."""
     call: ModelCall | None = None
@@ -281,12 +283,15 @@ class LiveTurn:
         self.model = ruling.outcome.chosen_model
         self.winner = ruling.trace.chain[winner] if winner >= 0 else None
         self.decision_id = names.id
-        linked = "fallback" if effect.kind == "fallback" else ""
+        linked = "" if effect.kind == "turn" else effect.kind
         decision_recorder = self.parts.pointsman.decision_recorder
         decision_recorder.hand_in(
             names, self.in_force, ruling, self._aside(), self.durability, linked, self._taint_name
         )
         count_ruling(self.parts.metrics, ruling, self.winner)
+        step = ruling.trace.opinion
+        if step is not UNSET and step.step in {"take", "up"}:
+            self.parts.metrics.count("pointsman_second_opinions_total", (("result", step.step),))
 
     def check_confirmed(self, placing: PlacementRuling) -> None:
         """Raise if a policy wants a human's yes and the request does not bring it."""
@@ -376,6 +381,9 @@ class LiveTurn:
         """Make ready to call a model; its money is to be reserved first."""
         if self.call is not None:
             self._earlier_ns += self.call.upstream_ns
+            spent = None if self.call.end is None else self.call.end.spent
+            if spent is not None:
+                self.earlier_tokens += spent.input_tokens + spent.output_tokens
         look = self.request.look
         order = CallOrder(
             model,
@@ -397,21 +405,23 @@ class LiveTurn:
 
         Before the answer is out: its caller may go on at once, and after a restart, too.
         """
-        lock, sharing = self._new_lock(), self.parts.sharing
-        if sharing is not None:
-            if stop_reason == "tool_use" or (self.ahead is not None and self.ahead.lock):
-                held = (self.session_id, lock, self.parts.pointsman.clock.now())
-                await sharing.run(lambda: sharing.hold(*held))
-            return
-        storing = self._hold_in_memory(lock, stop_reason)
+        storing = self._start_holding(stop_reason)
         if storing is not None:
             await asyncio.wrap_future(storing)
 
-    def hold_here(self, stop_reason: str) -> None:
-        """Do the same where no other replica looks at it; the answer waits for the stored lock."""
-        storing = self._hold_in_memory(self._new_lock(), stop_reason)
+    def hold_beside(self, stop_reason: str) -> None:
+        """Do the same, and have the answer wait for the stored lock as for its decision."""
+        storing = self._start_holding(stop_reason)
         if storing is not None:
             self.durability.expect_future(storing)
+
+    def _start_holding(self, stop_reason: str) -> Future[None] | None:
+        lock, sharing = self._new_lock(), self.parts.sharing
+        if sharing is None:
+            return self._hold_in_memory(lock, stop_reason)
+        if stop_reason == "tool_use" or (self.ahead is not None and self.ahead.lock):
+            return sharing.hold(self.session_id, lock, self.parts.pointsman.clock.now())
+        return None
 
     def _hold_in_memory(self, lock: TurnLock, stop_reason: str) -> Future[None] | None:
         """Hold a lock; one that waits for a tool is stored, too, unless it stands there already."""

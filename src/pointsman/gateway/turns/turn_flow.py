@@ -23,7 +23,15 @@ def new_flow(live: LiveTurn) -> Flow:
     asked = pointsman.gather_placement(
         in_force, facts, about, live.leaving_text, None if live.operation else live.mask
     )
-    return turn(policies_in_force(in_force), asked, facts, live.fallback, live.parts.health.claim)
+    return turn(
+        policies_in_force(in_force),
+        asked,
+        facts,
+        live.fallback,
+        live.parts.health.claim,
+        # A tool's result whose turn is not known any more: its side effects may be under way.
+        may_ask=not request.look.is_continuation,
+    )
 
 
 def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:

@@ -36,7 +36,7 @@ class TurnMade(Struct, frozen=True):
 
 
 class LaterMade(Struct, frozen=True):
-    """Another model took a turn over: by a fallback, or because the user said so."""
+    """Another model took a turn over, or was asked: a fallback, the user, a second opinion."""
 
     turn_id: str
     decision_id: str

@@ -29,6 +29,12 @@ from pointsman.kernel.number import (
     ratio,
 )
 from pointsman.turns.learning.pattern_row import Count, PatternRow, Price, Share, nearest_first
+from pointsman.turns.learning.second_opinion import (
+    GivenSecondOpinion,
+    SecondOpinion,
+    second_opinion,
+    second_opinion_problems,
+)
 from pointsman.turns.registry.models import model_id
 
 DEFAULT_COST_WEIGHT = Decimal("0.05")
@@ -72,6 +78,7 @@ class GivenPattern(Struct, frozen=True, forbid_unknown_fields=True):
     target: GivenTarget | None = None
     explore: Fraction | GivenExplore = Decimal(0)
     shadow: Fraction = Decimal(0)
+    second_opinion: GivenSecondOpinion | None = None
 
 
 def pattern_settings(given: GivenPattern) -> PatternSettings:
@@ -80,7 +87,7 @@ def pattern_settings(given: GivenPattern) -> PatternSettings:
     explore = given.explore
     if not isinstance(explore, GivenExplore):
         explore = GivenExplore(share=explore)
-    most = explore.most_usd_per_day
+    most, asked = explore.most_usd_per_day, given.second_opinion
     weight = DEFAULT_COST_WEIGHT if given.cost_weight is None else given.cost_weight
     return PatternSettings(
         mode=given.mode,
@@ -94,6 +101,7 @@ def pattern_settings(given: GivenPattern) -> PatternSettings:
         shadow=billionths(f"{given.shadow:f}") if given.shadow else UNSET,
         explore_first=explore.first if explore.share else UNSET,
         explore_most_microusd=UNSET if most is None else microusd(f"{most:f}"),
+        second_opinion=UNSET if asked is None else second_opinion(asked),
     )
 
 
@@ -115,6 +123,8 @@ def _target_model(name: str) -> str:
 
 def pattern_problems(given: GivenPattern, document: Document, at: Path) -> Iterable[Problem]:
     """Check what a schema cannot: a target is one wish, and one that the method can fulfil."""
+    if given.second_opinion is not None:
+        yield from second_opinion_problems(given.second_opinion, document, (*at, "second_opinion"))
     target = given.target
     if target is None:
         return
@@ -163,6 +173,7 @@ class PatternSettings(Struct, frozen=True, forbid_unknown_fields=True):
     shadow: Share | UnsetType = UNSET
     explore_first: Count | UnsetType = UNSET
     explore_most_microusd: Price | UnsetType = UNSET
+    second_opinion: SecondOpinion | UnsetType = UNSET
 
 
 class ExploringSoFar(Struct, frozen=True, forbid_unknown_fields=True):

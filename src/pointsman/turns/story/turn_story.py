@@ -134,9 +134,12 @@ OK: Final = 200
 
 
 class LaterDecision(Struct, frozen=True):
-    """A further decision about a turn: a model failed, or the user took the store's suggestion."""
+    """A further decision about a turn.
 
-    kind: Literal["fallback", "override"]
+    A model failed, the user took the store's suggestion, or a step of a second opinion was taken.
+    """
+
+    kind: Literal["fallback", "override", "opinion"]
     decision_id: str
     at: Instant
     outcome: TurnOutcome
@@ -181,7 +184,12 @@ class TurnStory(Struct, frozen=True):
 
     @property
     def served_model(self) -> str:
-        """The model whose call ended well last; empty while none has."""
+        """The model whose call ended well last; empty while none has.
+
+        Of a second opinion it is the model whose answer was taken.
+        """
+        if taken := self._taken_model():
+            return taken
         return next((call.model for call in reversed(self.calls) if call.outcome == "done"), "")
 
     @property
@@ -191,6 +199,8 @@ class TurnStory(Struct, frozen=True):
             return "preview"
         if not self.first.outcome.chosen_model or self.is_refused:
             return "refused"
+        if self._taken_model():
+            return "done"
         has_fallen_back = any(each.kind == "fallback" for each in self.later)
         acting = self.later[-1].decision_id if self.later else self.first.decision_id
         calls = [call for call in self.calls if call.decision_id == acting]
@@ -200,6 +210,11 @@ class TurnStory(Struct, frozen=True):
         if last in {"failed", "refused"}:
             return "failed" if last == "failed" else "refused"
         return "fallback" if has_fallen_back else "done"
+
+    def _taken_model(self) -> str:
+        """Return the model whose answer a second opinion took; empty where it took none."""
+        step = UNSET if not self.later else self.later[-1].trace.opinion
+        return step.model if step is not UNSET and step.step == "take" else ""
 
     @property
     def is_refused(self) -> bool:

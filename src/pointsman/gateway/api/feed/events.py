@@ -171,6 +171,7 @@ def _recovery(entry: Entry) -> Told:
 _EVENTS: Final[Mapping[str, tuple[str, Callable[[Entry], Told]]]] = {
     TURN: ("route.decided", _turn),
     f"{TURN}.fallback": ("turn.fallback", _turn),
+    f"{TURN}.opinion": ("turn.opinion", _turn),
     DECISION + "placement": ("placement.decided", _placement),
     OUTCOME: ("call.ended", _call),
     UNAVAILABLE: ("routing.provider_unavailable", _unavailable),

@@ -47,7 +47,7 @@ from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import Stored
 
 BUNDLE: Final = "pointsman-ledger.jsonl"
-_LINKED: Final = {"turn": ("turn", "turn.fallback")}
+_LINKED: Final = {"turn": ("turn", "turn.fallback", "turn.opinion")}
 _PIECE: Final = 256 * 1024
 _HTML: Final = (b"content-type", b"text/html; charset=utf-8")
 
