@@ -30,7 +30,14 @@ from pointsman.recording.ruling import (
     turn_draft,
     turn_record,
 )
-from pointsman.recording.taints import Taints, cleared_draft, taint_draft, taint_rule
+from pointsman.recording.taints import (
+    STAY_WITHIN,
+    Taints,
+    cleared_draft,
+    taint_draft,
+    taint_rule,
+    taint_zones,
+)
 from pointsman.recording.waiting import BlockingWaiter, DurabilityWaiter
 from pointsman.signals.redaction import hide_secrets, redact
 from pointsman.storage.home import Home
@@ -224,13 +231,15 @@ class DecisionRecorder:
     ) -> None:
         """Record that a session now holds text that must stay; a preview records no taint."""
         facts = placing.facts
-        if aside.is_preview or not facts.session_id or facts.taint is not None:
+        is_held = facts.taint is not None and facts.taint.stays_here
+        if aside.is_preview or not facts.session_id or is_held:
             return
         rule_id = taint_rule(in_force.placement.policy, placing)
-        if rule_id:
+        zones = () if rule_id else taint_zones(in_force.placement.policy, placing)
+        if rule_id or zones:
             session_id = (taint_as() if taint_as is not None else "") or facts.session_id
             names = Names(self._ids.new_id(), session_id, self._clock.now())
-            taint = Taint(facts.question_id, rule_id)
+            taint = Taint(facts.question_id, rule_id or STAY_WITHIN, zones or UNSET)
             recorder.note(taint_draft(names, taint))
             self._taints.note(session_id, taint)
 

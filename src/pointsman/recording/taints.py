@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft
@@ -15,6 +15,7 @@ from pointsman.kernel.instant import EPOCH, SECOND, Instant
 from pointsman.kernel.record import Names
 from pointsman.placement.facts import Taint, staying
 from pointsman.placement.policy import PlacementPolicy
+from pointsman.placement.rules.zones import innermost
 from pointsman.recording.ruling import PlacementRuling
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
@@ -69,6 +70,33 @@ def taint_rule(policy: PlacementPolicy, placing: PlacementRuling) -> str:
     return "POLICY_FORCE_LOCAL" if placing.trace.inputs.policy_action == "force_local" else ""
 
 
+STAY_WITHIN: Final = "STAY_WITHIN"
+"""The rule of a taint that keeps a session within zones."""
+
+
+def taint_zones(policy: PlacementPolicy, placing: PlacementRuling) -> tuple[str, ...]:
+    """Return the zones that a session must stay within for what a placement's text held.
+
+    The table's rows bind each turn by themselves, and taint no session.
+    """
+    bounds, known = placing.trace.bounds, placing.facts.taint
+    if policy.taint == "off" or bounds is UNSET:
+        return ()
+    held = () if known is None or known.zones is UNSET else known.zones
+    said = [each.zone for each in bounds if each.source != "row"]
+    found = innermost((*held, *said), policy.all_zones)
+    return () if frozenset(found) == frozenset(held) else found
+
+
+def merge_taints(held: Taint | None, new: Taint) -> Taint:
+    """Return the taint of a session that had one and gets another: the narrower of the two."""
+    if held is None or new.zones is UNSET:
+        return new
+    if held.zones is UNSET:
+        return held
+    return Taint(new.turn_id, new.rule_id, tuple(sorted({*held.zones, *new.zones})))
+
+
 def taint_draft(names: Names, taint: Taint) -> Draft:
     """Make the entry that taints a session; `ref` is the session."""
     return Draft(TAINTED, names.id, names.ref, names.at, TAINT_FORM.encode(taint))
@@ -119,7 +147,11 @@ class Taints:
             return self._held.get(session_id)
         if session_id not in self._by_item:
             return None
-        return next((self._held[name] for name in items() if name in self._held), None)
+        found: Taint | None = None
+        for name in items():
+            if name in self._held and (found is None or found.zones is not UNSET):
+                found = merge_taints(found, self._held[name])
+        return found
 
     def look(self) -> None:
         """Read the entries of other processes at once. Blocks."""
@@ -157,7 +189,7 @@ class Taints:
         if taint is None:
             self._held.pop(name, None)
             return
-        self._held[name] = taint
+        self._held[name] = merge_taints(self._held.get(name), taint)
         session_id, mark, _ = name.rpartition(ITEM)
         if mark:
             self._by_item.add(session_id)
