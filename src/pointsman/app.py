@@ -136,6 +136,7 @@ class Pointsman:
         self.taints = Taints(self.home.database)
         self._placements = PlacementGathering(self.home, self.taints, lambda: self.own_detectors)
         self.gather_placement = self._placements.gather
+        self.mask_request = self._placements.mask_request
         """Gather the facts of the placement of a turn; each turn asks, so it is one call."""
         self.decision_recorder = DecisionRecorder(
             self.home, self.files, writer, (self.clock, self.ids), self.taints
@@ -278,7 +279,7 @@ class Pointsman:
             self.clock,
             self.ids,
         )
-        ground = OpenHome(*parts, self.gather_placement, self.stops)
+        ground = OpenHome(*parts, self.gather_placement, self.stops, self.mask_request)
         return open_conversations(
             ground, equip=equip_from_home, health=self.health, calls=self.calls
         )
