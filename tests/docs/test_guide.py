@@ -92,7 +92,7 @@ def test_a_table_example_passes(example: Example) -> None:
     ready = compile_policy(example.policy)
 
     def exact(given: GivenFacts) -> TurnFacts:
-        return turn_facts(given, *split_override(given.message, ready.aliases))
+        return ready.complete(turn_facts(given, *split_override(given.message, ready.aliases)))
 
     table = read_table(example.text.encode(), example.page)
     failed = [row for row in run_table(table, ready, exact).rows if row.state == "failed"]
