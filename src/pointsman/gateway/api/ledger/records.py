@@ -16,6 +16,7 @@ from pointsman.app import Pointsman
 from pointsman.audit.backtest.backtester import BacktestCase
 from pointsman.audit.backtest.result import backtest_value
 from pointsman.audit.backtest.scenario import read_scenario
+from pointsman.audit.bisection import bisection_value
 from pointsman.audit.egress import egress_value
 from pointsman.audit.export import BundleSummary
 from pointsman.audit.ledger_query import LedgerQuery, ReportPeriod
@@ -25,6 +26,7 @@ from pointsman.audit.witnessed import proofs_value
 from pointsman.errors import InputError, LedgerBroken, NotFound, PointsmanError
 from pointsman.gateway.api.ledger.shapes import (
     BacktestBody,
+    BisectBody,
     DecisionRow,
     VerifyAnswer,
 )
@@ -126,6 +128,14 @@ class RecordApi:
             return AnswerWriter(lambda _receive, send: stream_progress(send, run))
         return await in_thread(lambda: run(None))
 
+    async def bisect(self, request: ApiRequest) -> object:
+        """Find the entries that moved turns to another model."""
+        given = request.body_as(BisectBody)
+        since = EPOCH if given.since is None else read_instant(given.since)
+        pointsman, reach = self._parts.pointsman, request.caller.reach
+        found = await in_thread(lambda: pointsman.bisect(given.flip, since, tenant=reach))
+        return bisection_value(found)
+
     async def export_ledger(self, request: ApiRequest) -> object:
         """Send the ledger, or a period of it, as a bundle that another machine can verify."""
         period = (request.instant("since", EPOCH), request.instant("until", LATEST))
@@ -142,11 +152,12 @@ class RecordApi:
         """Re-run recorded decisions."""
         pointsman, since = self._parts.pointsman, request.instant("since", EPOCH)
         reach = request.caller.reach
-        return await in_thread(lambda: pointsman.replay_all(since, tenant=reach))
+        return await in_thread(lambda: pointsman.replay_all(since, tenant=reach, from_scratch=True))
 
     async def verify(self, _request: ApiRequest) -> VerifyAnswer:
         """Check the whole ledger."""
-        report = await in_thread(self._parts.pointsman.verify)
+        pointsman = self._parts.pointsman
+        report = await in_thread(lambda: pointsman.verify(from_scratch=True))
         proofs = proofs_value(report.proofs)
         return VerifyAnswer(report.is_intact, report.entries, report.faults, report.doubts, proofs)
 
@@ -207,7 +218,7 @@ def _write_bundle(
     pointsman: Pointsman, target: Path, period: tuple[Instant, Instant]
 ) -> BundleSummary:
     """Write the bundle of an intact ledger."""
-    report = pointsman.verify()
+    report = pointsman.verify(from_scratch=True)
     if not report.is_intact:
         raise LedgerBroken("only an intact ledger is exported", hint="POST /api/verify tells more")
     return pointsman.export(target, *period)
