@@ -9,11 +9,11 @@ DEMO := build/demo-home
 
 .PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs site dist check-dist public-names word-counts trace-turn lock \
         clients campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
-        campaign-differential campaign-proofs campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
+        campaign-differential campaign-proofs campaign-bisect campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
         campaign-agreement campaign-attack campaign-canaries campaign-home-budgets campaign-postgres-crash campaign-replicas campaign-bulk-replay \
         bench-brainstate bench-agents bench-quality bench-lives bench-dashboard web screenshots \
-        bench-agents-traffic bench-placement bench-branches bench-detection bench-gateway bench-streams bench-outcomes bench-versions clean
+        bench-agents-traffic bench-placement bench-branches bench-detection bench-gateway bench-streams bench-stores bench-outcomes bench-versions clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
@@ -127,6 +127,8 @@ bench: bench-ledger bench-decide bench-placement ## every measurement, as ratios
 
 bench-streams: env ## live streams of 60 events a second: CPU an event, delay, first byte
 	$(BIN)/python bench/streams.py
+bench-stores: env ## files, PostgreSQL, Redis and three replicas: requests a second in one run
+	$(BIN)/python bench/stores.py
 bench-decide: env ## a turn's decision: percentiles, hostile text, growth with the rules
 	$(BIN)/python bench/decide.py
 
@@ -184,6 +186,8 @@ campaign-canonical: env ## canonical bytes against rfc8785 on 200,000 values
 	$(BIN)/python -m campaigns.canonical
 campaign-proofs: env ## answers to claims against trying every turn of 100,000 small policies
 	$(BIN)/python -m campaigns.proofs
+campaign-bisect: env ## 50 causes planted in the life of a home: each is found and no other blamed
+	$(BIN)/python -m campaigns.bisect
 campaign-differential: env ## the chain against a naive model on 200,000 turns
 	$(BIN)/python -m campaigns.differential
 campaign-receipts: env ## 1,000,000 decisions derived again by both programs, 100,000 changed receipts refused

@@ -679,13 +679,14 @@ class TurnAgain:
             return silent("global_default", "no global default set")
         found = self._first("global_default", names, "global default")
         placed = self.facts["placement"]
-        stays = (placed["gate"] if placed else self.facts["privacy_level"]) == "local"
+        gate = placed["gate"] if placed else self.facts["privacy_level"]
+        stays = gate in {"local", "zone"}
         own = (placed or {}).get("local_model") or self.policy.get("local_model")
         own = own or "embedded:smollm2-135m"
         if found["verdict"] == "chose" or not (stays or self.kept_here) or own in names:
             return found
         attempts = found["rule_attempts"] or [lost(found)]
-        reason = "placement keeps this turn here" if stays else "a local model was chosen by hand"
+        reason = KEPT.get(gate, "a local model was chosen by hand")
         last = self._judge("global_default", own, reason)
         if last["verdict"] == "rejected":
             attempts = [*attempts, lost(last)]
@@ -762,8 +763,14 @@ class TurnAgain:
             return ""
         if placed and placed["gate"] == "local":
             return f"{model} is in the cloud, this turn stays local: {placed['rule_id']}"
-        is_local = self.facts["privacy_level"] == "local"
-        return f"{model} is in the cloud, this turn stays local" if is_local else ""
+        if self.facts["privacy_level"] == "local":
+            return f"{model} is in the cloud, this turn stays local"
+        zones = (placed or {}).get("zones", [])
+        own = known.get("zones", ["cloud"])
+        if all(each in {*own, "cloud"} for each in zones):
+            return ""
+        within = f"this turn stays within {' and '.join(zones)}: {placed['rule_id']}"
+        return f"{model} is in {own[0]}, {within}"
 
     def _outage(self, model: str, known: dict[str, Any]) -> str:
         provider, states = provider_of(model), self.facts["availability"]
@@ -874,9 +881,18 @@ class TurnAgain:
             return any(b["left_microusd"] < asked for b in facts["budgets"] if b["name"] in each)
         if name == "tool_names_include":
             return any(each in self._fact("tool_names") for each in asked)
+        if name == "zone_is":
+            return any(each in asked for each in self._zones())
         if name in CALLER_FACTS:
             return any(self._fact("caller")[each] in asked for each in CALLER_FACTS[name])
         return self._tree(name, asked, use)
+
+    def _zones(self) -> list[str]:
+        placed = self.facts["placement"] or {}
+        if self.facts["privacy_level"] == "local" or placed.get("gate") == "local":
+            return ["local"]
+        zones: list[str] = placed.get("zones", ["cloud"])
+        return zones
 
     def _fact(self, name: str) -> Any:
         """Return a fact that is recorded only where a rule asks for it."""
@@ -1480,6 +1496,11 @@ def _model_sums(
     }
 
 
+KEPT = {
+    "local": "placement keeps this turn here",
+    "zone": "placement keeps this turn within zones that hold this machine",
+}
+
 # Placement, document 001.
 
 STRENGTH = ("block", "force_local", "force_cloud", "require_confirmation", "warn")
@@ -1495,6 +1516,17 @@ class PlacementAgain:
         held = [each for each in policy["policy_rules"] if self._rule_holds(each)]
         self.prompts = [e["message"] for e in held if e["action"] == "require_confirmation"]
         self.warnings = [e["message"] for e in held if e["action"] == "warn"]
+        self.zones: list[str] = []
+        self.bounds: Chain = []
+        for rule in held:
+            if "zone" in rule:
+                self._bind(rule["zone"], "rule", f"policy rule `{rule['id']}`: {rule['message']}")
+        for zone in facts.get("stays_within", []):
+            self._bind(zone, "facts", "the facts say so")
+        taint = facts["taint"] or {}
+        for zone in taint.get("zones", []):
+            self._bind(zone, "taint", f"this session held what must: turn {taint['turn_id']}")
+        held = [each for each in held if each["action"] in STRENGTH]
         held.sort(key=lambda each: STRENGTH.index(each["action"]))
         self.strongest = held[0] if held else None
         self.action = self.strongest["action"] if self.strongest else "none"
@@ -1525,10 +1557,11 @@ class PlacementAgain:
             self._after_failure()
         elif not self._by_policy():
             self._by_privacy()
+        self._bind_zones()
         self._pass_gates()
         is_route = not self.error
         model = self.facts["local_model"]["model_name"]
-        model = model if self.route == "local" else self.facts["cloud_model"]
+        model = model if self.route == "local" else self._cloud_model()
         asks = any(
             each["id"] == self.rule_id and each["requires_confirmation"]
             for each in self.policy["failure_rules"]
@@ -1546,10 +1579,14 @@ class PlacementAgain:
             "error_code": self.error,
             "gate": self.gate,
         }
-        trace = {
+        trace: dict[str, Any] = {
             "terminated_at": self.at, "steps": self.steps, "evaluated_rules": self.looks,
             "inputs": self.inputs, "prompts": self.prompts, "warnings": self.warnings,
         }  # fmt: skip
+        if self.zones:
+            outcome["zones"] = self.zones
+        if self.bounds:
+            trace["bounds"] = self.bounds
         return outcome, trace
 
     def _end(self, at: str, rule_id: str, reason: str, **more: Any) -> None:
@@ -1585,7 +1622,7 @@ class PlacementAgain:
         facts, policy = self.facts, self.policy
         if policy["is_unreadable"]:
             return "TABLE_UNREADABLE", "placement.yaml cannot be read, so nothing leaves"
-        if facts["taint"] is not None:
+        if facts["taint"] is not None and "zones" not in facts["taint"]:
             told = f"turn {facts['taint']['turn_id']}, {facts['taint']['rule_id']}"
             return "TAINT_LOCAL", f"this session held what must stay: {told}"
         if not policy["stays_local"]:
@@ -1658,6 +1695,7 @@ class PlacementAgain:
                 says += f"; token limit {self.limit}, the most the local model takes"
             self._note(at, "terminated", rule["id"])
             gate = "local" if binds else "open"
+            self._bind_row(rule)
             self._end(at, rule["id"], says, route=rule["route"], gate=gate)
             self.may_fall = rule["fallback_allowed"]
             return
@@ -1715,10 +1753,45 @@ class PlacementAgain:
             self._note(at, "threw", reason)
             self._end(at, rule["id"], reason, error="E-ROUTE-002", gate="local")
             return
+        for row in self.policy["rules"]:
+            if row["privacy_level"] == "auto":
+                self._bind_row(row)
         self._note(at, "terminated", rule["id"])
         reason = "local execution failed, the stored decision allows a fallback"
         self._end(at, rule["id"], reason, route=rule["to"])
         self.escalates = True
+
+    def _bind(self, zone: str, source: str, why: str) -> None:
+        self.bounds.append({"zone": zone, "source": source, "why": why})
+
+    def _bind_row(self, row: dict[str, Any]) -> None:
+        if "zone" in row:
+            self._bind(row["zone"], "row", f"the table's row {row['id']}")
+
+    def _bind_zones(self) -> None:
+        """Hold the question within the innermost of the zones that something names."""
+        if not self.bounds:
+            return
+        known = self.policy.get("zones", {})
+        named = {each["zone"] for each in self.bounds} - {"cloud"}
+        wider = {outer for each in named for outer in known.get(each, [])}
+        self.zones = ["local"] if "local" in named else sorted(named - wider)
+        if not self.zones:
+            return
+        if self.gate == "open":
+            self.gate = "zone"
+        first = {each["zone"]: each["why"] for each in reversed(self.bounds)}
+        self.reason += "; stays within " + " and ".join(f"{e} ({first[e]})" for e in self.zones)
+
+    def _cloud_model(self) -> str:
+        """Return the first model of the cloud that lies within the zones."""
+        known = self.policy.get("zones", {})
+        model: str = self.facts["cloud_model"]
+        for each in self.facts.get("cloud_models", []) if self.zones else []:
+            around = [] if each["zone"] == "cloud" else [each["zone"], *known.get(each["zone"], [])]
+            if set(self.zones) <= set(around):
+                return str(each["name"])
+        return "" if self.zones else model
 
     def _pass_gates(self) -> None:
         facts = self.facts
@@ -1735,10 +1808,11 @@ class PlacementAgain:
             self.may_fall = self.escalates = False
             gate = self.gate
             self._end("networkGate", "NETWORK_UNAVAILABLE", reason, error="E-NET-001", gate=gate)
-        elif not facts["cloud_model"]:
+        elif not self._cloud_model():
+            within = f" within {' and '.join(self.zones)}" if self.zones else ""
             self.error = "E-CLOUD-001"
-            self.reason += "; no cloud model is configured"
-            self._note(self.at, "threw", "no cloud model is configured")
+            self.reason += f"; no cloud model{within} is configured"
+            self._note(self.at, "threw", f"no cloud model{within} is configured")
         else:
             is_slow = facts["network_state"] == "degraded"
             self.reason += "; network degraded" if is_slow else ""

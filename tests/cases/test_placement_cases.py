@@ -109,7 +109,7 @@ def _said(outcome: PlacementOutcome, trace: PlacementTrace, want: dict[str, Any]
     """Give what a placement says under the names a case asks for."""
     part = want.get("reason_part", "")
     said = {
-        **msgspec.structs.asdict(outcome),
+        **msgspec.json.decode(msgspec.json.encode(outcome)),
         "reason_part": part if part in outcome.reason else outcome.reason,
         "terminated_at": trace.terminated_at,
         "steps": [f"{each.step} {each.outcome}" for each in trace.steps],

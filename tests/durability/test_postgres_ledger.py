@@ -1,12 +1,15 @@
 """The ledger's writer on PostgreSQL: durable, alone in its chain, and honest about lost answers."""
 
 import shutil
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.adapt import Transformer
+from psycopg.pq import Format
 from tests.durability.postgres_wire import LossyWire
+from tests.gateway.house import eventually
 from tests.servers import PostgresServer
 
 from pointsman.audit.verify import verify_ledger
@@ -14,7 +17,18 @@ from pointsman.errors import LedgerBroken, LedgerRolledBack, LedgerUnavailable
 from pointsman.kernel.entry import Chain, Draft
 from pointsman.kernel.instant import Instant
 from pointsman.storage.home import Home, open_home
+from pointsman.storage.postgres.connection import (
+    BYTEA_ARRAY,
+    INT8,
+    INT8_ARRAY,
+    TEXT_ARRAY,
+    bytea_array,
+    int8_array,
+    int8_value,
+    text_array,
+)
 from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.chain_rows import KeptText
 from pointsman.storage.writer.ledger import LedgerWriter
 
 OPENING = Draft("ledger.opened", "opening", "", Instant(1), b"{}")
@@ -86,6 +100,63 @@ def test_a_group_is_one_statement_and_keeps_its_order(home):
         wait([writing.writer.append(draft) for draft in drafts])
     assert ids(home) == ["opening", *(f"e{n}" for n in range(500))]
     assert verify_ledger(home).is_intact
+
+
+def kept_texts(url):
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT digest, text FROM pointsman_content.contents ORDER BY 1")
+        return [(digest, bytes(text)) for digest, text in rows]
+
+
+def test_a_text_is_durable_with_its_entry_in_one_transaction(home, postgres_url):
+    with Writing(home) as writing:
+        assert writing.writer.keeps_texts
+        told = [Future() for _ in range(3)]
+        for number, each in enumerate(told):
+            draft = Draft("k", f"e{number}", "", Instant(2), b"{}")
+            text = KeptText(f"d{number % 2}", "full", b"\0\xff")
+            writing.writer.hand_in(draft, each, text)
+        assert [each.result(60).entry.id for each in told] == ["e0", "e1", "e2"]
+    assert kept_texts(postgres_url) == [("d0", b"\0\xff"), ("d1", b"\0\xff")]
+    with psycopg.connect(postgres_url) as connection:
+        (pairs,) = connection.execute(
+            "SELECT count(*) FROM pointsman_content.contents AS c"
+            " JOIN pointsman_ledger.entries AS e ON e.xmin = c.xmin WHERE e.id IN ('e0', 'e1')"
+        ).fetchone()
+    assert pairs >= 2
+    assert verify_ledger(home).is_intact
+
+
+def test_a_text_that_cannot_be_kept_takes_its_entry_along(home, postgres_url):
+    with Writing(home) as writing:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("ALTER TABLE pointsman_content.contents RENAME TO away")
+            told = Future()
+            draft = Draft("k", "lost", "", Instant(2), b"{}")
+            writing.writer.hand_in(draft, told, KeptText("d", "full", b"x"))
+            with pytest.raises((LedgerUnavailable, LedgerBroken)):
+                told.result(60)
+            connection.execute("ALTER TABLE pointsman_content.away RENAME TO contents")
+        eventually(lambda: writing.writer.health.is_writable)
+        writing.put("a")
+    assert ids(home) == ["opening", "a"]
+    assert kept_texts(postgres_url) == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000])
+def test_arrays_arrive_as_they_were_sent(postgres_url, count):
+    numbers = [(-1) ** each * each << 40 for each in range(count)]
+    texts = [f'ä{each}"{{}},\\' for each in range(count)]
+    blobs = [bytes([each % 256]) * (each % 5) for each in range(count)]
+    values = [int8_array(numbers), text_array(texts), bytea_array(blobs), int8_value(-count)]
+    with psycopg.connect(postgres_url) as connection:
+        oids = (INT8_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8)
+        found = connection.pgconn.exec_params(
+            b"SELECT $1, $2, $3, $4", values, oids, [1] * 4, result_format=1
+        )
+        read = [Transformer(connection).get_loader(oid, Format.BINARY).load for oid in oids]
+        told = [load(found.get_value(0, at)) for at, load in enumerate(read)]
+    assert told == [numbers, texts, blobs, -count]
 
 
 def test_commits_wait_for_the_disk_whatever_the_database_says(home, postgres_url):

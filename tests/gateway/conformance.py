@@ -320,6 +320,8 @@ def _write_files(home: Path, case: dict[str, Any], urls: Mapping[str, str]) -> N
     providers = {name: provider("openai", url) for name, url in urls.items()}
     providers["main"].update(case.get("provider", {}))
     models = {FIRST: first, SECOND_MODEL: model(price="2"), LOCAL: FREE}
+    for name, zone in case.get("zones", {}).items():
+        models[name] = {**models[name], "zone": zone}
     routing = {
         "schema_version": 1,
         "global_default": case.get("default", SECOND_MODEL),

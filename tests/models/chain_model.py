@@ -28,9 +28,11 @@ class Refused(Exception):
     """The message begins with an alias that is unknown, or with nothing behind it."""
 
 
-def run(models: Plain, routing: Plain, facts: Plain, home: str = "/home/me") -> Plain:
+def run(
+    models: Plain, routing: Plain, facts: Plain, home: str = "/home/me", zones: Plain | None = None
+) -> Plain:
     """Run the chain: what is chosen, by which slot and rule, and what every slot said."""
-    return _Chain(models, routing, facts, home).run()
+    return _Chain(models, routing, facts, home, zones or {}).run()
 
 
 def canonical(name: str) -> str:
@@ -91,11 +93,19 @@ def _holds(name: str, value: Any, facts: Plain, message: str, use: str) -> bool:
         "tenant_is": lambda: who.get("tenant", "") in words,
         "agent_is": lambda: who.get("agent", "").lower() in [w.lower() for w in words],
         "tool_names_include": lambda: any(w in facts.get("tool_names", []) for w in words),
+        "zone_is": lambda: any(w in zones(facts) for w in words),
         "any_of": lambda: any(holds(each, facts, message, use) for each in value),
         "all_of": lambda: all(holds(each, facts, message, use) for each in value),
         "not": lambda: not holds(value, facts, message, use),
     }
     return answers[name]()
+
+
+def zones(facts: Plain) -> list[str]:
+    """The zones that a turn stays within."""
+    if facts.get("privacy_level") == "local":
+        return ["local"]
+    return facts.get("stays_within") or ["cloud"]
 
 
 def drawn(rule: str, targets: list[tuple[str, int]], by: str, facts: Plain) -> str:
@@ -164,8 +174,21 @@ def _mean(rows: list[Plain], name: str, places: int) -> Fraction | None:
     return weighted / total if total else None
 
 
+def zones_around(entry: Plain, zones: Plain) -> list[str]:
+    """A model's zone and all that it lies within."""
+    found = [entry["zone"]] if entry.get("zone", "cloud") != "cloud" else []
+    for zone in found:
+        wider = zones.get(zone, [])
+        wider = [wider] if isinstance(wider, str) else wider
+        found += [each for each in wider if each not in found]
+    return found
+
+
 class _Chain:
-    def __init__(self, models: Plain, routing: Plain, facts: Plain, home: str) -> None:
+    def __init__(
+        self, models: Plain, routing: Plain, facts: Plain, home: str, zones: Plain
+    ) -> None:
+        self.zones = zones
         given = {canonical(name): entry for name, entry in models.get("models", {}).items()}
         self.models = {EMBEDDED: EMBEDDED_ENTRY, **given}
         self.routing = routing
@@ -242,6 +265,9 @@ class _Chain:
             ("stopped", entry is not None and any(each["scope"] != "provider"
                             or each["name"] == model.partition(":")[0] for each in stops)),
             ("privacy_blocked", facts.get("privacy_level") == "local" and is_cloud),
+            ("privacy_blocked", is_cloud and not all(
+                zone in zones_around(entry, self.zones)
+                for zone in facts.get("stays_within", []))),
             ("not_permitted", allowed is not None and model not in map(canonical, allowed)),
             ("not_configured", entry is None
              or (configured is not None and model not in map(canonical, configured))),
@@ -376,7 +402,8 @@ class _Chain:
         """The defaults in order; then the local model, where the turn may not leave."""
         default = self.routing.get("global_default", EMBEDDED)
         listed = [default] if isinstance(default, str) else default
-        stays = self.facts.get("privacy_level") == "local" or self.chosen_here
+        stays = self.facts.get("privacy_level") == "local" or self.facts.get("stays_within")
+        stays = stays or self.chosen_here
         own = [name for name in self.models if self._is_local(name) and name != EMBEDDED]
         last = (own or [EMBEDDED])[0]
         if stays and last not in map(canonical, listed):

@@ -22,7 +22,9 @@ def place(table: Plain, facts: Plain, *, unreadable: bool = False) -> Plain:
     """Place a question, or say what follows the failure of one that was placed."""
     held = _held(table, facts, unreadable)
     actions = [rule["action"] for rule in table.get("policy_rules", [])]
-    strongest = min(actions, key=ACTIONS.index, default="none")
+    strongest = min(
+        (each for each in actions if each in ACTIONS), key=ACTIONS.index, default="none"
+    )
     action = strongest
     if strongest != "block" and facts["human_override"] != "none":
         # An override replaces the effective action, and surfaces as POLICY_FORCE_*.
@@ -33,10 +35,41 @@ def place(table: Plain, facts: Plain, *, unreadable: bool = False) -> Plain:
         said = _after_failure(table, facts, held, action)
     else:
         said = _by_policy(facts, held, action) or _by_rules(table, facts, held)
-    said = _gated(facts, said)
+    said = _gated(table, facts, _bound(table, facts, said))
     if "require_confirmation" in actions and not said["error_code"]:
         said["requires_confirmation"] = True
     return said
+
+
+def _bound(table: Plain, facts: Plain, said: Plain) -> Plain:
+    """Hold a question within the zones that policy rules, a taint and rows of the table name."""
+    rows = [row for row in table["rules"] if row["id"] == said["rule_id"]]
+    if said["log_escalation"]:
+        rows = [row for row in table["rules"] if row["condition"]["privacy_level"] == "auto"]
+    named = {rule["zone"] for rule in table.get("policy_rules", []) if "zone" in rule}
+    named |= {row["action"]["zone"] for row in rows if "zone" in row["action"]}
+    named |= {*facts.get("stays_within", []), *(facts.get("taint_zones") or [])} - {"cloud"}
+    # What another of them lies within adds nothing.
+    wider = {outer for each in named for outer in _wider(table, each)}
+    zones = sorted(named - wider)
+    if not zones:
+        return said
+    zones = ["local"] if "local" in zones else zones
+    return said | {"zones": zones, "gate": "zone" if said["gate"] == "open" else said["gate"]}
+
+
+def _wider(table: Plain, zone: str) -> set[str]:
+    """All the zones that one lies within."""
+    outer = table.get("zones", {}).get(zone, [])
+    outer = {outer} if isinstance(outer, str) else {*outer}
+    return (outer | {each for one in outer for each in _wider(table, one)}) - {"cloud"}
+
+
+def _cloud_model(table: Plain, facts: Plain, zones: list[str]) -> str:
+    for name, zone in facts.get("cloud_models", []) if zones else []:
+        if {*zones} <= {zone} | _wider(table, zone):
+            return str(name)
+    return "" if zones else str(facts["cloud_model"])
 
 
 def _held(table: Plain, facts: Plain, unreadable: bool) -> str:
@@ -111,19 +144,20 @@ def _asks(table: Plain) -> bool:
     return bool(rules["LOCAL_EXECUTION_FAILURE"]["action"].get("requires_confirmation", False))
 
 
-def _gated(facts: Plain, said: Plain) -> Plain:
+def _gated(table: Plain, facts: Plain, said: Plain) -> Plain:
     """A local route needs a model there, a cloud route a network and a model; never the other."""
     if said["error_code"]:
         return said
     if said["route"] == "local":
         if not facts["local_model"]["available"]:
-            return _error("E-LOCAL-001", said["rule_id"], said["gate"])
+            return said | _error("E-LOCAL-001", said["rule_id"], said["gate"])
         return said | {"model": facts["local_model"]["model_name"]}
     if facts["network_state"] == "offline":
-        return _error("E-NET-001", "NETWORK_UNAVAILABLE", said["gate"])
-    if not facts["cloud_model"]:
-        return _error("E-CLOUD-001", said["rule_id"], said["gate"])
-    return said | {"model": facts["cloud_model"]}
+        return said | _error("E-NET-001", "NETWORK_UNAVAILABLE", said["gate"])
+    model = _cloud_model(table, facts, said.get("zones", []))
+    if not model:
+        return said | _error("E-CLOUD-001", said["rule_id"], said["gate"])
+    return said | {"model": model}
 
 
 def _routed(route: str, rule_id: str, gate: str) -> Plain:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.models import chain_model
 from tests.models.chain_model import Plain
-from tests.property.turns_drawn import HOME, SLOTS, Case, exact_facts
+from tests.property.turns_drawn import HOME, SLOTS, ZONES, Case, exact_facts
 
 from pointsman.errors import InputError
 from pointsman.turns.compiled import CompiledTurnPolicy
@@ -52,7 +52,7 @@ def _plain(said: Evaluation) -> Plain:
 def expected(models: Plain, routing: Plain, facts: Plain) -> Plain | None:
     """What the naive model says; None where the message is refused."""
     try:
-        return chain_model.run(models, routing, facts, HOME)
+        return chain_model.run(models, routing, facts, HOME, ZONES)
     except chain_model.Refused:
         return None
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 from tests.models import chain_model, placement_model
 from tests.models.placement_model import Plain
-from tests.property.turns_drawn import HOME, WORDS, Draw
+from tests.property.turns_drawn import HOME, WORDS, ZONES, Draw
 
 from pointsman.calls import flow
 from pointsman.calls.flow import TurnLock
@@ -28,16 +29,17 @@ from pointsman.placement.compiled import compile_policy as compile_placement
 from pointsman.placement.facts import PlacementFacts, Sensitivity, Taint
 from pointsman.placement.policy import BUILT_IN, placement_policy
 from pointsman.placement.rules.table import PlacementFile
+from pointsman.placement.rules.zones import outer_zones
 from pointsman.recording.placing import PlacedTurn, facts_of_turn
-from pointsman.recording.ruling import Ruling, policies_in_force
-from pointsman.recording.taints import taint_rule
+from pointsman.recording.ruling import PlacementRuling, Ruling, policies_in_force
+from pointsman.recording.taints import STAY_WITHIN, merge_taints, taint_rule, taint_zones
 from pointsman.storage.policies.policies import InForce
 from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.compiled import compile_policy as compile_turns
 from pointsman.turns.facts import TurnFacts, read_facts, turn_facts
 from pointsman.turns.policy import RoutingFile, turn_policy
-from pointsman.turns.registry.models import NO_MODELS, ModelsFile, registry
+from pointsman.turns.registry.models import NO_MODELS, ModelsFile, in_zones, registry
 
 TABLE: Plain = json.loads(msgspec.json.encode(BUILT_IN))
 FIRST_SEED = 77_000
@@ -54,6 +56,9 @@ class Conversation:
     def __init__(self, seed: int) -> None:
         self.draw = Draw(seed)
         models = self.draw.models()
+        self.entries = {
+            chain_model.canonical(name): each for name, each in models["models"].items()
+        }
         self.known = [*map(chain_model.canonical, models["models"]), chain_model.EMBEDDED]
         self.turns = _turn_policy(models, self.draw.routing(self.known))
         self.is_unreadable = self.draw.chance(25)
@@ -68,6 +73,8 @@ class Conversation:
         )
         self.taints: dict[str, Taint] = {}
         self.held: set[str] = set()
+        self.bound: dict[str, set[str]] = {}
+        """The zones that each session must stay within, by a memory that is not the product's."""
         self.seen: Counter[str] = Counter()
 
     def run(self) -> Counter[str]:
@@ -76,6 +83,7 @@ class Conversation:
             if self.draw.chance(12) and session in self.taints:
                 del self.taints[session]
                 self.held.discard(session)
+                self.bound.pop(session, None)
                 self.seen["cleared"] += 1
             self.turn(PlacedTurn(f"t-{number}", session, Instant(number)))
         self.seen["runs"] += 1
@@ -91,8 +99,7 @@ class Conversation:
         want = self.expected(asked, found)
         driven = Driven(self, asked, facts, want)
         driven.run()
-        if self.must_stay(asked, found):
-            self.held.add(about.session_id)
+        self.remember(asked, found)
         if driven.called and self.draw.chance(3):
             self.go_on(facts, about, driven.called[-1])
 
@@ -111,20 +118,48 @@ class Conversation:
         called = [each.model for each in effects if isinstance(each, flow.CallEffect)]
         is_local = self.turns.models[model].location == "local"
         may = want["gate"] == "open" or (want["gate"] == "local" and is_local)
+        may = may or (want["gate"] == "zone" and (is_local or self.is_within(model, want)))
         assert called == ([model] if may else []), f"{model} went on under {want['rule_id']}"
         assert want["gate"] == "open" or isinstance(effects[0], flow.RecordPlacement)
         self.seen["went on" if may else "did not go on"] += 1
         self.note(asked, effects)
+        if may:
+            self.remember(asked, found)
+
+    def remember(self, asked: PlacementFacts, found: Any) -> None:
+        """Remember what a turn's text did to its session."""
+        session = asked.session_id
         if self.must_stay(asked, found):
-            self.held.add(about.session_id)
+            self.held.add(session)
+        if self.table["sensitive"]["taint"] != "off":
+            said = {rule["zone"] for rule in self.rules(asked) if "zone" in rule}
+            said |= {*self.stated(asked)} - {"cloud"}
+            self.bound.setdefault(session, set()).update(said)
+
+    def stated(self, asked: PlacementFacts) -> tuple[str, ...]:
+        return asked.stays_within or ()
 
     def note(self, asked: PlacementFacts, effects: list[flow.Effect]) -> None:
         """The fake ledger: remembers sessions as the decision_recorder does."""
         for effect in effects:
-            if isinstance(effect, flow.RecordPlacement):
-                rule = taint_rule(self.in_force.placement.policy, effect.placing)
-                if rule and asked.taint is None:
-                    self.taints.setdefault(asked.session_id, Taint(asked.question_id, rule))
+            if isinstance(effect, flow.RecordPlacement) and not effect.is_refused:
+                self.taint(asked, effect.placing)
+
+    def taint(self, asked: PlacementFacts, placing: PlacementRuling) -> None:
+        """Taint a session as the decision_recorder does."""
+        policy, session = self.in_force.placement.policy, asked.session_id
+        if asked.taint is not None and asked.taint.stays_here:
+            return
+        rule = taint_rule(policy, placing)
+        zones = () if rule else taint_zones(policy, placing)
+        if rule or zones:
+            taint = Taint(asked.question_id, rule or STAY_WITHIN, zones or UNSET)
+            self.taints[session] = merge_taints(self.taints.get(session), taint)
+
+    def is_within(self, model: str, want: Plain) -> bool:
+        """Whether a model lies within zones, as the files have it."""
+        own = chain_model.zones_around(self.entries[model], ZONES)
+        return {*want["zones"]} <= {*own}
 
     def asked(self, facts: TurnFacts, about: PlacedTurn) -> tuple[PlacementFacts, Any]:
         """Gather as the app does, with a detector that knows three words and fails at times."""
@@ -150,6 +185,9 @@ class Conversation:
             "found": found,
             "taint": asked.session_id if asked.session_id in self.held else None,
             "local_model": msgspec.structs.asdict(asked.local_model),
+            "stays_within": self.stated(asked),
+            "taint_zones": self.bound.get(asked.session_id),
+            "cloud_models": [(each.name, each.zone) for each in asked.cloud_models or ()],
         }
         return placement_model.place(
             self.table | {"policy_rules": self.rules(asked)}, plain, unreadable=self.is_unreadable
@@ -227,9 +265,8 @@ class Driven:
         if effect.ruling.is_placed_anew and placing.outcome.log_escalation:
             self.escalations += 1
             talk.seen["escalated"] += 1
-        rule = taint_rule(talk.in_force.placement.policy, placing)
-        if rule and self.asked.session_id not in talk.taints and self.asked.taint is None:
-            talk.taints[self.asked.session_id] = Taint(self.asked.question_id, rule)
+        if effect.ruling.is_placed_anew:
+            talk.taint(self.asked, placing)
         talk.seen.update(set(self.occurred(effect.ruling)))
 
     def call(self, effect: flow.CallEffect) -> flow.CallResult:
@@ -265,6 +302,9 @@ class Driven:
             assert allowed, f"{model} was called for a turn that stays: {want['rule_id']}"
             talk.seen["left by its escalation"] += 1
         assert self.asked.session_id not in talk.held
+        if "zones" in want:
+            assert talk.is_within(model, want), f"{model} lies outside of {want['zones']}"
+            talk.seen["left within its zones"] += 1
         talk.seen["left"] += 1
 
     def ended(self, ended: flow.FlowEnd) -> None:
@@ -282,6 +322,8 @@ class Driven:
         for each in ruling.trace.chain:
             if each.validation_failure == "privacy_blocked" and outcome.gate == "local":
                 yield f"kept from {each.policy}"
+            if each.validation_failure == "privacy_blocked" and outcome.gate == "zone":
+                yield f"kept within zones from {each.policy}"
         if not ruling.is_placed_anew and outcome.gate == "local" and ruling.model:
             yield "fell back to another local model"
 
@@ -295,6 +337,7 @@ def _likely(draw: Draw, known: list[str]) -> Plain:
 
 def _turn_policy(models: Plain, routing: Plain) -> CompiledTurnPolicy:
     known = registry(msgspec.convert(models, ModelsFile), lambda _name: None)
+    known = in_zones(known, outer_zones(ZONES))
     return compile_turns(turn_policy(msgspec.convert(routing, RoutingFile), known, HOME))
 
 
@@ -310,6 +353,10 @@ def _table(draw: Draw) -> Plain:
     stays = draw.choice([[], ["secret"], ["pii"], ["email", "jwt"], ["iban", "secret"]])
     taint = draw.choice(["session", "session", "session", "off"])
     table["sensitive"] = {"stays_local": stays, "taint": taint}
+    table["zones"] = ZONES
+    for row in table["rules"]:
+        if row["action"]["route"] == "cloud" and draw.chance(6):
+            row["action"]["zone"] = draw.choice(["eu", "us"])
     table["policy_rules"] = [
         {
             "id": f"p{number}",
@@ -321,6 +368,9 @@ def _table(draw: Draw) -> Plain:
         }
         for number in range(draw.choice([0, 0, 1, 2]))
     ]
+    for rule in table["policy_rules"]:
+        if draw.chance(2):
+            rule |= {"action": "stay_within", "zone": draw.choice([*ZONES])}
     if draw.chance(2):
         table["failure_rules"][0]["action"]["requires_confirmation"] = True
     return table
@@ -351,7 +401,11 @@ SOMETIMES = {
     "POLICY_BLOCK closed", "LOCAL_EXECUTION_FAILURE open",
     "escalated", "left by its escalation", "fell back to another local model", "cleared", "left",
     "went on", "did not go on", "called here", "failed after content", "no_model", "done",
-    "failed", "2 calls", "3 calls",
+    "failed", "2 calls", "3 calls", "left within its zones", "AUTO_CLOUD zone", "AUTO_LOCAL zone",
+    "POLICY_FORCE_CLOUD zone", *(f"kept within zones from {slot}" for slot in (
+        "per_message_override", "manual_sticky", "rule", "pattern", "delegate_request",
+        "workspace_default", "global_default",
+    )),
 }  # fmt: skip
 
 

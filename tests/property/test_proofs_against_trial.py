@@ -27,6 +27,7 @@ from pointsman.turns.facts import (
     Override,
     SplitUnits,
     TurnFacts,
+    placed_within,
 )
 from pointsman.turns.learning.pattern import GivenPattern
 from pointsman.turns.policy import (
@@ -35,6 +36,7 @@ from pointsman.turns.policy import (
     GivenTiers,
     GivenWorkspace,
     RoutingFile,
+    known_zones,
     turn_policy,
 )
 from pointsman.turns.proofs.chain_formula import UNKNOWN, ChainFormula, Winner, world_of
@@ -43,7 +45,7 @@ from pointsman.turns.proofs.examples import decide_example, winner_of
 from pointsman.turns.proofs.similar_turns import SimilarTurns, rows_for
 from pointsman.turns.proofs.turn_variables import PLAIN, TurnVariables, is_met
 from pointsman.turns.registry.catalogue import Capabilities
-from pointsman.turns.registry.models import Model, call_estimate
+from pointsman.turns.registry.models import Model, call_estimate, lies_within
 from pointsman.turns.registry.prices import Price
 from pointsman.turns.rules.condition import FactsView, Patterns, When, condition, ready
 from pointsman.turns.rules.split import Splitter
@@ -104,6 +106,7 @@ TRIED: dict[str, Sequence[Any]] = {
     "tools": (False, True),
     "worker": (False, True),
     "stays": (False, True),
+    "zones": ((), ("eu",), ("site",), ("eu", "site")),
     "skill": ((), ("s",), ("t",), ("s", "t")),
     "extension": ((), (".x",)),
     "out": tuple(tuple(name for name, bit in zip(NAMES, bits, strict=True) if bit)
@@ -146,6 +149,7 @@ def _when(random: Random, depth: int = 0) -> When:
         "tenant_is": random.choice((("u",), ("v",))),
         "agent_is": ("G",),
         "tool_names_include": random.choice((("p",), ("q",))),
+        "zone_is": random.choice((("eu",), ("site", "local"), ("cloud",))),
     }
     names = random.sample([*drawn], random.choice((0, 1, 1, 1, 2)))
     return When(**{name: drawn[name] for name in names})
@@ -159,9 +163,15 @@ def _models(random: Random) -> dict[str, Model]:
         )
 
     prices = (None, Price(microusd("0"), microusd("0")), Price(microusd("1000"), microusd("0")))
+    zones = {"near:two": ("eu",), "far:three": ("site", "eu")}
     return {
         name: Model(
-            place, None, aliases=(f"al{n}",), capabilities=can(), price=random.choice(prices)
+            place,
+            None,
+            aliases=(f"al{n}",),
+            capabilities=can(),
+            price=random.choice(prices),
+            zones=random.choice((UNSET, UNSET, zones.get(name, UNSET))),
         )
         for n, (name, place) in enumerate(zip(NAMES, ("local", "cloud", "cloud"), strict=True))
     }
@@ -235,6 +245,7 @@ def random_claim(random: Random, policy: CompiledTurnPolicy) -> Claim:
         {"location": "cloud"}, {"model": (random.choice(NAMES),)}, {"no_model": True},
         {"no_model": False}, {"provider": "near"}, {"policy": "global_default"},
         {"rule": (random.choice(rules).name if rules else "none",)},
+        {"outside": random.choice(("eu", "site"))},
         {"cost_exceeds_usd": Decimal("0.019")}, {"location": "cloud", "policy": "rule"},
     ))  # fmt: skip
     decision = ClaimedDecision(**said)
@@ -274,6 +285,7 @@ def _tried(policy: CompiledTurnPolicy, claim: Claim) -> dict[str, Sequence[Any]]
         "tools_named": "tool_names" in used, "team": "team_budget" in used,
         "caller": "key_is" in used or "tenant_is" in used or "agent_is" in used,
         "skill": "skills" in used, "extension": "file_ext" in used,
+        "zones": bool(known_zones(policy.policy)) or "zone_is" in used,
     }  # fmt: skip
     for name, is_asked in seen.items():
         values[name] = values[name] if is_asked else values[name][:1]
@@ -326,7 +338,7 @@ def _turns(
     for given in product(*values.values()):
         turn = dict(zip(values, given, strict=True))
         facts = _facts(policy, turn)
-        if facts is not None:
+        if facts is not None and not (turn["stays"] and turn["zones"]):
             facts = replace(facts, budgets=(*budgets, *facts.budgets), max_output_tokens=most)
             yield facts, _differences(facts, turn["similar"])
 
@@ -362,6 +374,7 @@ def _facts(policy: CompiledTurnPolicy, turn: dict[str, Any]) -> TurnFacts | None
         split_units=SplitUnits(turn["session"], "", turn["turn"]),
         budgets=() if turn["team"] is None else (BudgetLeft("team", MicroUsd(turn["team"])),),
         delegate_tier=turn["tier"],
+        placement=placed_within(turn["zones"]),
     )
 
 
@@ -375,6 +388,7 @@ def _differences(facts: TurnFacts, similar: str | None) -> int:
     caller = facts.caller or CallerFacts()
     own = sum(map(bool, (caller.key_id, caller.key_name, caller.tenant, caller.agent)))
     units = facts.split_units or SplitUnits()
+    own += sum(each not in {"local", "cloud"} for each in facts.zones)
     own += bool(units.session) + bool(units.turn)
     own += any(each.name == "team" for each in facts.budgets) + len(facts.tool_names or ())
     lists = (facts.skills_matching_message, facts.file_extensions_in_context, facts.availability)
@@ -395,6 +409,7 @@ def _is_said(
         return cost is None or cost > microusd(f"{decision.cost_exceeds_usd:f}")
     return (
         (decision.location is UNSET or model.location == decision.location)
+        and (decision.outside is UNSET or not lies_within(model, [decision.outside]))
         and (decision.model is UNSET or winner.model in decision.model)
         and (decision.provider is UNSET or winner.model.startswith(f"{decision.provider}:"))
         and (decision.policy is UNSET or winner.slot == decision.policy)
@@ -457,7 +472,9 @@ def _follow(random: Random, policy: CompiledTurnPolicy) -> str:
     if facts is None:
         return ""
     world = world_of([policy])
-    variables = TurnVariables(replace(facts, budgets=()), world.team_budgets)
+    zones = frozenset((*world.zones, *facts.zones)) - {"local", "cloud"}
+    world = replace(world, zones=tuple(sorted(zones)))
+    variables = TurnVariables(replace(facts, budgets=()), world.team_budgets, world.zones)
     similar = SimilarTurns(variables, [*policy.models], turn["similar"])
     chain = ChainFormula(policy, variables, world, similar)
     found = variables.least((), similar.changes())

@@ -8,11 +8,12 @@ from tests.models import chain_model
 from tests.models.chain_model import Plain
 
 from pointsman.kernel.json_text import read_json
+from pointsman.placement.rules.zones import outer_zones
 from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import CompiledTurnPolicy, compile_policy
 from pointsman.turns.facts import read_facts, turn_facts
 from pointsman.turns.policy import read_policy, turn_policy
-from pointsman.turns.registry.models import read_models, registry
+from pointsman.turns.registry.models import in_zones, read_models, registry
 
 HOME = "/home/me"
 NAMES = ["p:a", "p:b", "q:c", "q:d", "r:e", "r:e:1b", "s:f"]
@@ -44,6 +45,8 @@ PLACES = [
 KEYS = ["ci", "k7", "bob"]
 TENANTS = ["acme", "zeta"]
 AGENTS = ["claude-cli", "Aider", "aider"]
+ZONES = {"eu": "cloud", "us": "cloud", "site": ["eu", "us"], "lab": "site"}
+"""The zones of every policy, and what each lies within."""
 TOOLS = ["read_file", "shell", "mcp__jira"]
 SKILLS = ["system_design", "sql", "review"]
 ENDINGS = [".sql", ".SQL", ".py", ".md"]
@@ -87,6 +90,8 @@ class Draw(random.Random):
         entry["capabilities"] = {flag: not self.chance(4) for flag in self.some(flags, 1)}
         if self.chance(2):
             entry["capabilities"]["max_context_tokens"] = self.choice([100, 2048, 5000])
+        if name in CLOUD and self.chance(3):
+            entry["zone"] = self.choice([*ZONES, "cloud"])
         if not self.chance(3):
             entry["price"] = {
                 "input": self.choice(["0", "1.5", "300"]),
@@ -181,6 +186,7 @@ class Draw(random.Random):
             "tenant_is": lambda: self.words(TENANTS),
             "agent_is": lambda: self.words(AGENTS),
             "tool_names_include": lambda: self.words(TOOLS),
+            "zone_is": lambda: self.words([*ZONES, "local", "cloud"]),
         }
         trees = {
             "any_of": lambda: [self.when(depth - 1) for _ in range(self.randint(1, 3))],
@@ -227,6 +233,7 @@ class Draw(random.Random):
             "excluded_models": lambda: [self.spelled(self.choice(known))],
             "named_model": lambda: self.spelled(self.choice([*known, "p:gone"])),
             "max_output_tokens": lambda: self.choice([1, 100, 32_000]),
+            "stays_within": lambda: self.some([*ZONES, *ZONES, "local"], 1),
             "stops": lambda: [self.stop() for _ in range(self.randint(1, 2))],
         }
         drawn |= {name: make() for name, make in optional.items() if self.chance(2)}
@@ -308,6 +315,7 @@ class Case:
 def made_ready(models: Plain, routing: Plain) -> CompiledTurnPolicy:
     """Give the policy of two files, through the readers the product uses."""
     known = registry(read_models(json.dumps(models).encode(), "models.yaml"), lambda _name: None)
+    known = in_zones(known, outer_zones(ZONES))
     text = json.dumps(routing).encode()
     return compile_policy(turn_policy(read_policy(text, "routing.yaml", known, HOME), known, HOME))
 

@@ -190,6 +190,17 @@ class Held:
         return waiter
 
 
+def test_nothing_is_prepared_while_a_server_is_waited_for(ledger, monkeypatch):
+    """Its connection would be asked whether it is lost, and an answer looks like a farewell."""
+    held = Held(ledger, monkeypatch)
+    monkeypatch.setattr(ledger.writer._rows, "is_remote", True)
+    second = held.handed_in("second")
+    assert not ledger.writer.begin_commit(SimpleQueue())
+    assert ledger.writer._group._prepared is None
+    held.may_pass.set()
+    assert [each.result(60).entry.id for each in (held.first, second)] == ["first", "second"]
+
+
 def test_a_group_is_joined_behind_one_that_is_still_written(ledger, monkeypatch):
     held = Held(ledger, monkeypatch)
     second = held.handed_in("second")

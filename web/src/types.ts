@@ -13,7 +13,8 @@ export interface Me {
 
 export interface Placed {
   rule_id: string;
-  gate: "open" | "local" | "closed";
+  gate: "open" | "local" | "closed" | "zone";
+  zones?: string[];
   reason: string;
 }
 

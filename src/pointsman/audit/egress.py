@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.audit.recorded_turns import TURN, order_of
 from pointsman.audit.turn_story import PLACEMENT, read_calls, read_placement
@@ -25,6 +25,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.stores.entries import LedgerReader, Stored
 from pointsman.turns.facts import FACTS_FORM, TurnFacts
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
+from pointsman.turns.registry.models import lies_within
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
 
 MOST_ROWS: Final = 10_000
@@ -52,10 +53,13 @@ class Egress(Struct, frozen=True):
     calls: int = 1
     is_advice: bool = False
 
+    is_outside: bool = False
+    """Whether the model lies outside of the zones that the turn had to stay within."""
+
     @property
     def is_violation(self) -> bool:
-        """Whether it should have stayed."""
-        return self.gate in {"local", "closed"}
+        """Whether it should have stayed, or left for a model outside of its zones."""
+        return self.is_outside or self.gate in {"local", "closed"}
 
 
 class EgressReport(Struct, frozen=True):
@@ -192,7 +196,7 @@ class _Audit:
             return False, None
         winner = TRACE_FORM.decode(bytes(record.trace)).chain[outcome.winner_index]
         facts = FACTS_FORM.decode(self._ledger.attachment(stored, record.facts_id))
-        placed = facts.placement
+        placed, zones = facts.placement, _zones(facts)
         return False, Egress(
             entry.at,
             entry.ref,
@@ -208,6 +212,7 @@ class _Audit:
             "ended" if sent else "not on record",
             max(1, len(sent)),
             self._is_advice(stored, facts),
+            bool(zones) and (model is None or not lies_within(model, zones)),
         )
 
     def _is_advice(self, stored: Stored, facts: TurnFacts) -> bool:
@@ -228,6 +233,11 @@ class _Audit:
             found = POLICY_FORM.form.decode(self._ledger.snapshot(name).body)
             self._policies[name] = found
         return found
+
+
+def _zones(facts: TurnFacts) -> tuple[str, ...]:
+    placed = facts.placement
+    return () if placed is None or placed.zones is UNSET else placed.zones
 
 
 def _gate(facts: TurnFacts) -> str:

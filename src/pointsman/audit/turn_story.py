@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Final, Literal
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from pointsman.audit.recorded_turns import (
@@ -34,6 +35,7 @@ from pointsman.turns.compiled import compile_policy
 from pointsman.turns.decide import DECISION_VERSION
 from pointsman.turns.facts import FACTS_FORM, with_text
 from pointsman.turns.policy import POLICY_FORM
+from pointsman.turns.registry.models import lies_within
 from pointsman.turns.story.turn_story import (
     REFUSALS,
     CallOutcome,
@@ -88,7 +90,15 @@ def read_turn(ledger: LedgerReader, stored: Stored) -> TurnStory:
         later,
         calls,
         tuple(call for each, role in beside for call in read_calls(ledger, each, role)),
-        tuple(_refusals(about, acting[-1], model, calls)),
+        tuple(
+            _refusals(
+                about,
+                acting[-1],
+                model,
+                calls,
+                lambda zones: _is_within(ledger, first.policy_id, model, zones),
+            )
+        ),
     )
 
 
@@ -150,7 +160,11 @@ def _call(entry: Entry, role: CallRole) -> TurnCall:
 
 
 def _refusals(
-    about: Sequence[Stored], acting: Stored, model: str, calls: Sequence[TurnCall]
+    about: Sequence[Stored],
+    acting: Stored,
+    model: str,
+    calls: Sequence[TurnCall],
+    is_within: Callable[[tuple[str, ...] | UnsetType], bool],
 ) -> Iterator[PlacementRefusal]:
     """Find the calls that its placement kept from going on: they left a placement and no call.
 
@@ -165,8 +179,18 @@ def _refusals(
         is_let_go = is_escalated and trace.terminated_at == "autoModeLogic"
         if outcome.gate == "open" or (outcome.gate == "local" and is_local) or is_let_go:
             continue
+        if outcome.gate == "zone" and is_within(outcome.zones):
+            continue
         entry = each.entry
         yield PlacementRefusal(entry.id, entry.at, model, outcome.rule_id, outcome.reason)
+
+
+def _is_within(
+    ledger: LedgerReader, policy_id: str, name: str, zones: tuple[str, ...] | UnsetType
+) -> bool:
+    """Tell whether a model lies within zones, by the policy that a turn was decided under."""
+    model = POLICY_FORM.form.decode(ledger.snapshot(policy_id).body).models.get(name)
+    return model is not None and zones is not UNSET and lies_within(model, zones)
 
 
 def read_placement(stored: Stored) -> tuple[PlacementOutcome, PlacementTrace]:

@@ -28,7 +28,7 @@ from pointsman.recording.ruling import (
 from pointsman.turns.chain.opinion_step import wants_opinion
 from pointsman.turns.facts import TurnFacts
 from pointsman.turns.learning.second_opinion import Opinion
-from pointsman.turns.registry.models import call_estimate, provider_of
+from pointsman.turns.registry.models import call_estimate, lies_within, provider_of
 
 MOST_HELD: Final = 20_000
 """Most sessions in memory, the latest ones; a turn that waits for a tool is also stored."""
@@ -275,7 +275,11 @@ def continue_turn(policies: Policies, asked: PlacementFacts, lock: TurnLock) -> 
     again only by its new content, not by the table.
     """
     placing = decide_placement(policies, asked)
-    is_let_go = lock.is_escalated and placing.trace.terminated_at == "autoModeLogic"
+    is_let_go = (
+        lock.is_escalated
+        and placing.trace.terminated_at == "autoModeLogic"
+        and is_within(policies, placing, lock.model)
+    )
     is_refused = not is_let_go and not may_call(policies, placing, lock.model)
     if not placing.is_advice:
         yield RecordPlacement(placing, is_refused)
@@ -299,7 +303,15 @@ def may_call(policies: Policies, placing: PlacementRuling, name: str) -> bool:
     gate = placing.outcome.gate
     model = policies.turns.models.get(name)
     is_local = model is not None and model.location == "local"
+    if gate == "zone":
+        return is_within(policies, placing, name)
     return gate == "open" or (gate == "local" and is_local)
+
+
+def is_within(policies: Policies, placing: PlacementRuling, name: str) -> bool:
+    """Tell whether a model lies within all the zones that a placement names."""
+    model, zones = policies.turns.models.get(name), placing.outcome.zones
+    return zones is UNSET or (model is not None and lies_within(model, zones))
 
 
 def _may_go_on(fallback: Fallback, ruling: Ruling, called: CallResult, attempts: int) -> bool:

@@ -123,7 +123,7 @@ def _cells(name: str, model: Model, missing: list[str]) -> tuple[str, ...]:
     context = model.capabilities.max_context_tokens
     return (
         name,
-        model.location,
+        model.zone,
         model.tier or "",
         ", ".join(model.aliases),
         UNKNOWN if context is None else str(context),
@@ -155,6 +155,7 @@ def _value(
     return {
         "model": name,
         "location": model.location,
+        "zone": model.zone,
         "tier": model.tier,
         "can_delegate": model.can_delegate,
         "aliases": model.aliases,

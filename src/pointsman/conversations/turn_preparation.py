@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
+from pointsman.calls.flow import may_call
 from pointsman.conversations.services import ConversationServices, Kit
 from pointsman.conversations.turn_driver import TurnScope
 from pointsman.providers.messages import (
@@ -198,11 +199,12 @@ class TurnPreparer:
         chosen = models.get(sticky or "" if override is None else override.model)
         if chosen is not None:
             return chosen.capabilities.supports_tools is not False
-        must_stay = decide_placement(turn.policies, turn.asked).outcome.gate == "local"
+        placing = decide_placement(turn.policies, turn.asked)
         return any(
             models[name].capabilities.supports_tools is not False
             for name in (models if configured is None else configured)
-            if name in models and (models[name].location == "local" or not must_stay)
+            if name in models
+            and (placing.outcome.gate == "closed" or may_call(turn.policies, placing, name))
         )
 
     def _tokens(self, request: ModelRequest) -> dict[str, int]:

@@ -40,9 +40,8 @@ def _call_handlers(parts: GatewayServices) -> dict[str, RouteHandler]:
         "/v1/responses": ModelEndpoint(parts, "responses", shadow_runs=shadow_runs),
         "/v1/messages": ModelEndpoint(parts, "messages", shadow_runs=shadow_runs),
     }
-    if parts.sharing is None:
-        for endpoint in endpoints.values():
-            endpoint.batcher = TurnBatcher(endpoint)
+    for endpoint in endpoints.values():
+        endpoint.batcher = TurnBatcher(endpoint)
     return {
         **endpoints,
         **{f"/v1/{each}": PassThroughEndpoint(parts, each) for each in OPERATIONS},

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, Literal
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from pointsman.kernel.content import Texts
@@ -26,12 +27,19 @@ from pointsman.placement.facts import (
     with_text,
 )
 from pointsman.placement.policy import POLICY_FORM, PlacementPolicy, PlacementRule
-from pointsman.placement.rules.policy_rule import STRONGEST_FIRST, Action, PolicyRule, texts_of
+from pointsman.placement.rules.policy_rule import (
+    STRONGEST_FIRST,
+    Action,
+    PolicyRule,
+    texts_of,
+)
 from pointsman.placement.rules.table import ErrorCode, Privacy, Route
 from pointsman.placement.rules.totality import compare_tokens
+from pointsman.placement.rules.zones import innermost, zone_text, zones_around
 from pointsman.placement.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
+    BoundSource,
     Gate,
     Inputs,
     PlacementOutcome,
@@ -40,6 +48,7 @@ from pointsman.placement.trace import (
     Step,
     StepName,
     StepOutcome,
+    ZoneBound,
 )
 
 DECISION_VERSION = 1
@@ -54,6 +63,7 @@ class Conclusion:
 
     __slots__ = (
         "at", "error", "fallback_allowed", "gate", "is_escalation", "reason", "route", "rule_id",
+        "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - the parts of one conclusion
@@ -76,14 +86,15 @@ class Conclusion:
         self.error = error
         self.fallback_allowed = fallback_allowed
         self.is_escalation = is_escalation
+        self.zones: tuple[str, ...] = ()
 
 
 class Placement:
     """One question on its way through the table."""
 
     __slots__ = (
-        "action", "facts", "inputs", "looks", "policy", "prompts", "ready", "steps", "strongest",
-        "warnings",
+        "action", "bounds", "facts", "inputs", "looks", "policy", "prompts", "ready", "steps",
+        "strongest", "warnings",
     )  # fmt: skip
 
     def __init__(self, ready: CompiledPlacement, facts: PlacementFacts) -> None:
@@ -95,6 +106,8 @@ class Placement:
         self.prompts: list[str] = []
         self.warnings: list[str] = []
         self.strongest: PolicyRule | None = None
+        self.bounds: list[ZoneBound] = []
+        """The zones that the question must stay within."""
         self.action = self._policy_action()
         self.inputs = self._inputs()
 
@@ -108,10 +121,21 @@ class Placement:
             self.prompts = [rule.message for rule in found if rule.action == "require_confirmation"]
             self.warnings = [rule.message for rule in found if rule.action == "warn"]
             # DETERMINISM: of equal actions the first in the order of priority and id.
-            self.strongest = min(
-                found, key=lambda rule: STRONGEST_FIRST.index(rule.action), default=None
-            )
-        action = "none" if self.strongest is None else self.strongest.action
+            for rule in found:
+                if rule.zone is not UNSET:
+                    self.bound(rule.zone, "rule", f"policy rule `{rule.id}`: {rule.message}")
+            acting = (rule for rule in found if rule.action in STRONGEST_FIRST)
+            self.strongest = min(acting, key=_strength, default=None)
+        for zone in () if facts.stays_within is UNSET else facts.stays_within:
+            self.bound(zone, "facts", "the facts say so")
+        taint = facts.taint
+        if taint is not None and taint.zones is not UNSET:
+            for zone in taint.zones:
+                why = f"this session held what must: turn {taint.turn_id}"
+                self.bound(zone, "taint", why)
+        action: Action | Literal["none"] = "none"
+        if self.strongest is not None and self.strongest.action != "stay_within":
+            action = self.strongest.action
         if facts.human_override == "none" or action == "block":
             return action
         return "force_local" if facts.human_override == "force_local" else "force_cloud"
@@ -136,7 +160,7 @@ class Placement:
         facts, policy = self.facts, self.policy
         if policy.is_unreadable:
             return "TABLE_UNREADABLE", "placement.yaml cannot be read, so nothing leaves"
-        if facts.taint is not None:
+        if facts.taint is not None and facts.taint.stays_here:
             return "TAINT_LOCAL", (
                 f"this session held what must stay: turn {facts.taint.turn_id}, "
                 f"{facts.taint.rule_id}"
@@ -151,9 +175,18 @@ class Placement:
                 return "SENSITIVE_LOCAL", f"holds {', '.join(kinds)}"
         return "", ""
 
+    def bound(self, zone: str, source: BoundSource, why: str) -> None:
+        """Note a zone that the question must stay within."""
+        self.bounds.append(ZoneBound(zone, source, why))
+
     def note(self, step: StepName, outcome: StepOutcome, detail: str) -> None:
         """Note how a step ended."""
         self.steps.append(Step(step, outcome, detail))
+
+
+def _strength(rule: PolicyRule) -> int:
+    actions: tuple[str, ...] = STRONGEST_FIRST
+    return actions.index(rule.action)
 
 
 def decide(
@@ -165,6 +198,8 @@ def decide(
         and facts.taint is None
         and facts.sensitivity is None
         and facts.failed is None
+        and facts.cloud_models is UNSET
+        and facts.stays_within is UNSET
     ):
         count, limit = facts.token_count, token_limit(compiled.policy, facts.local_model)
         outcome, trace = _decide_by_table(
@@ -227,11 +262,13 @@ def _decide_by_steps(
 ) -> tuple[PlacementOutcome, PlacementTrace]:
     case = Placement(compiled, facts)
     found = _after_failure(case) if facts.failed is not None else _first(case)
+    _bind_zones(case, found)
     found = _apply_gates(case, found)
     policy = compiled.policy
     model = ""
     if not found.error:
-        model = facts.local_model.model_name if found.route == "local" else facts.cloud_model
+        model = facts.local_model.model_name
+        model = model if found.route == "local" else _cloud_model(case, found)
     asks = bool(case.prompts) and not found.error
     is_escalation = found.is_escalation and not found.error
     outcome = PlacementOutcome(
@@ -245,6 +282,7 @@ def _decide_by_steps(
         router_version=policy.router_version,
         error_code=found.error,
         gate=found.gate,
+        zones=found.zones or UNSET,
     )
     trace = PlacementTrace(
         found.at,
@@ -253,6 +291,7 @@ def _decide_by_steps(
         case.inputs,
         tuple(case.prompts),
         tuple(case.warnings),
+        tuple(case.bounds) or UNSET,
     )
     return outcome, trace
 
@@ -315,6 +354,8 @@ def _by_table(case: Placement, step: StepName) -> Conclusion:
         is_hit = rule.is_otherwise or _holds(rule, case.inputs)
         case.looks.append(RuleLook(rule.id, rule.says, is_hit))
         if is_hit:
+            if rule.zone is not UNSET:
+                case.bound(rule.zone, "row", f"the table's row {rule.id}")
             binds = rule.route == "local" and (level == "local" or case.policy.auto == "binding")
             reason = rule.says + _notes(case)
             case.note(step, "terminated", rule.id)
@@ -390,6 +431,10 @@ def _escalate(case: Placement, rule_id: str, to: Route) -> Conclusion:
         reason = f"the stored decision allows a fallback, but {why} ({stays})"
         case.note(step, "threw", reason)
         return Conclusion(step, rule_id, reason, error="E-ROUTE-002", gate="local")
+    for row in case.ready.by_level["auto"]:
+        # A turn that may fall back was placed by these rows: where they end, it may go no farther.
+        if row.zone is not UNSET:
+            case.bound(row.zone, "row", f"the table's row {row.id}")
     case.note(step, "terminated", rule_id)
     reason = "local execution failed, the stored decision allows a fallback"
     return Conclusion(step, rule_id, reason, route=to, is_escalation=True)
@@ -400,6 +445,31 @@ def _failure_says(route: Route, *, allowed: bool | None) -> str:
     if allowed is None:
         return said
     return f"{said} and {'' if allowed else 'not '}initial_decision.fallback_allowed"
+
+
+def _bind_zones(case: Placement, found: Conclusion) -> None:
+    """Hold a question within the zones that rules, taints and the table's row name."""
+    if not case.bounds:
+        return
+    found.zones = innermost((each.zone for each in case.bounds), case.policy.all_zones)
+    if not found.zones:
+        return
+    if found.gate == "open":
+        found.gate = "zone"
+    first = {each.zone: each.why for each in reversed(case.bounds)}
+    said = zone_text(f"{zone} ({first[zone]})" for zone in found.zones)
+    found.reason += f"; stays within {said}"
+
+
+def _cloud_model(case: Placement, found: Conclusion) -> str:
+    """Return the first model of the cloud that lies within the zones; empty where none does."""
+    if not found.zones:
+        return case.facts.cloud_model
+    models, zones = case.facts.cloud_models, case.policy.all_zones
+    for model in () if models is UNSET else models:
+        if frozenset(found.zones) <= frozenset(zones_around(model.zone, zones)):
+            return model.name
+    return ""
 
 
 def _apply_gates(case: Placement, found: Conclusion) -> Conclusion:
@@ -416,17 +486,20 @@ def _apply_gates(case: Placement, found: Conclusion) -> Conclusion:
         return found
     if facts.network_state == "offline":
         case.note("networkGate", "threw", "offline")
-        return Conclusion(
+        offline = Conclusion(
             "networkGate",
             "NETWORK_UNAVAILABLE",
             f"{found.rule_id} says cloud, and the network is offline",
             error="E-NET-001",
             gate=found.gate,
         )
-    if not facts.cloud_model:
+        offline.zones = found.zones
+        return offline
+    if not _cloud_model(case, found):
+        within = f" within {zone_text(found.zones)}" if found.zones else ""
         found.error = "E-CLOUD-001"
-        found.reason += "; no cloud model is configured"
-        case.note(found.at, "threw", "no cloud model is configured")
+        found.reason += f"; no cloud model{within} is configured"
+        case.note(found.at, "threw", f"no cloud model{within} is configured")
         return found
     detail = "online"
     if facts.network_state == "degraded":

@@ -80,10 +80,26 @@ class CountedBy(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Taint(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a session stays here: the turn with text that must not leave, and its rule."""
+    """Why a session stays here: the turn with text that must not leave, and its rule.
+
+    With `zones` it may leave, and stays within all of them.
+    """
 
     turn_id: str
     rule_id: str
+    zones: tuple[str, ...] | UnsetType = UNSET
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether nothing of the session may leave this machine."""
+        return self.zones is UNSET
+
+
+class CloudModel(Struct, frozen=True, forbid_unknown_fields=True):
+    """A model that a cloud route may take, and the zone it stands in."""
+
+    name: str
+    zone: str
 
 
 class Failed(Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,6 +129,10 @@ class PlacementFacts(Struct, frozen=True, forbid_unknown_fields=True):
     sensitivity: Sensitivity | None = None
     taint: Taint | None = None
     failed: Failed | None = None
+    cloud_models: tuple[CloudModel, ...] | UnsetType = UNSET
+    """Gathered where placement.yaml names zones: the first that may serve is the cloud model."""
+    stays_within: tuple[str, ...] | UnsetType = UNSET
+    """The zones that a caller's own facts name."""
 
 
 FACTS_FORM = Form(PlacementFacts)
@@ -143,6 +163,7 @@ class GivenCloudModel(Struct, frozen=True, forbid_unknown_fields=True):
     """The model a cloud route would take, as a caller writes it."""
 
     model_name: Name
+    zone: Name | UnsetType = UNSET
 
 
 class GivenState(Struct, frozen=True, forbid_unknown_fields=True):
@@ -212,7 +233,12 @@ def placement_facts(
         counted_by=counted_by,
         human_override=given.human_override,
         failed=_stored_failure(given),
+        cloud_models=_cloud_models(state.cloud_model),
     )
+
+
+def _cloud_models(given: GivenCloudModel) -> tuple[CloudModel, ...] | UnsetType:
+    return UNSET if given.zone is UNSET else (CloudModel(given.model_name, given.zone),)
 
 
 def with_seal(facts: PlacementFacts, seal: Sealed) -> PlacementFacts:

@@ -45,6 +45,14 @@ from pointsman.placement.rules.table import (
     problems,
 )
 from pointsman.placement.rules.totality import problems as totality_problems
+from pointsman.placement.rules.zones import (
+    BUILT_IN_ZONES,
+    CLOUD,
+    Zones,
+    outer_zones,
+    unknown_zone_problems,
+    zone_problems,
+)
 
 EMBEDDED: Final = ("embedded:", "embedded/")
 """How the ids of embedded models begin: a demonstration, too small to bind turns to."""
@@ -62,6 +70,7 @@ class PlacementRule(Struct, frozen=True, forbid_unknown_fields=True):
     route: Route
     fallback_allowed: bool
     says: str
+    zone: str | UnsetType = UNSET
 
 
 class FailureRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,6 +101,13 @@ class PlacementPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     policy_rules: tuple[PolicyRule, ...]
     is_unreadable: bool = False
     local_model: str | UnsetType = UNSET
+    zones: dict[str, tuple[str, ...]] | UnsetType = UNSET
+    """For each zone that placement.yaml names, all those it lies within."""
+
+    @property
+    def all_zones(self) -> Zones:
+        """The zones of placement.yaml; none where it names none."""
+        return {} if self.zones is UNSET else self.zones
 
     @property
     def reads_content(self) -> bool:
@@ -174,9 +190,27 @@ def read_policy(
         problems,
         totality_problems,
         kind_problems,
+        _zone_problems,
         lambda table, document: policy_rule_problems(table.policy_rules, document),
         *checks,
     )
+
+
+def _zone_problems(table: PlacementFile, document: Document) -> Iterable[Problem]:
+    zones = table.given_zones
+    yield from zone_problems(zones, document)
+    for index, rule in enumerate(table.rules):
+        if rule.action.zone is not UNSET:
+            path = ("rules", index, "action", "zone")
+            yield from unknown_zone_problems(rule.action.zone, zones, document, path)
+    for index, policy_rule in enumerate(table.policy_rules):
+        if policy_rule.zone is not UNSET:
+            at = ("policy_rules", index, "zone")
+            yield from unknown_zone_problems(policy_rule.zone, zones, document, at)
+            if policy_rule.zone in BUILT_IN_ZONES:
+                message = f"`stay_within` takes a zone of yours, not `{policy_rule.zone}`"
+                hint = "write `force_local` for what stays here"
+                yield document.problem(at, Code.INVALID_VALUE, message, hint)
 
 
 def placement_policy(table: PlacementFile) -> PlacementPolicy:
@@ -194,6 +228,7 @@ def placement_policy(table: PlacementFile) -> PlacementPolicy:
         taint=table.sensitive.taint,
         policy_rules=exact_rules(table.policy_rules),
         local_model=table.local_model,
+        zones=outer_zones(table.given_zones) or UNSET,
     )
 
 
@@ -221,6 +256,7 @@ def _rule(table: PlacementFile, index: int) -> PlacementRule:
         route=action.route,
         fallback_allowed=table.defaults.fallback_allowed if allowed is UNSET else allowed,
         says=_says(table, index),
+        zone=UNSET if action.zone == CLOUD else action.zone,
     )
 
 

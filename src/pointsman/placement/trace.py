@@ -15,8 +15,8 @@ StepName = Literal[
     "failureHandling", "policyEnforcement", "privacyEnforcement", "autoModeLogic", "networkGate"
 ]
 StepOutcome = Literal["passedThrough", "terminated", "threw"]
-Gate = Literal["open", "local", "closed"]
-"""Which models a placement leaves open to the choice: any, local ones only, or none."""
+Gate = Literal["open", "local", "closed", "zone"]
+"""Which models a placement leaves open to the choice: any, local ones, none, those of zones."""
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -62,6 +62,19 @@ class PlacementOutcome(Struct, frozen=True, forbid_unknown_fields=True):
     router_version: str
     error_code: ErrorCode | Literal[""]
     gate: Gate
+    zones: tuple[str, ...] | UnsetType = UNSET
+    """The zones that the turn must stay within, also where the gate holds it on this machine."""
+
+
+BoundSource = Literal["rule", "row", "label", "facts", "taint"]
+
+
+class ZoneBound(Struct, frozen=True, forbid_unknown_fields=True):
+    """A zone that a question must stay within, and what says so."""
+
+    zone: str
+    source: BoundSource
+    why: str
 
 
 class PlacementTrace(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,12 +86,14 @@ class PlacementTrace(Struct, frozen=True, forbid_unknown_fields=True):
     inputs: Inputs
     prompts: tuple[str, ...]
     warnings: tuple[str, ...]
+    bounds: tuple[ZoneBound, ...] | UnsetType = UNSET
 
 
 class Placed(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A placement as a fact of another decision: its gate, and the rule behind it.
 
-    `local_model` is the one that placement.yaml names for turns that must stay here.
+    `local_model` is the one that placement.yaml names for turns that must stay here. With the gate
+    `zone` a model takes the turn only where it lies within all the `zones`.
     """
 
     policy_id: str
@@ -86,6 +101,7 @@ class Placed(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     gate: Gate
     reason: str
     local_model: str | UnsetType = UNSET
+    zones: tuple[str, ...] | UnsetType = UNSET
 
 
 OUTCOME_FORM = Form(PlacementOutcome)

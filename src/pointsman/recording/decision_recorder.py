@@ -12,7 +12,7 @@ from functools import partial
 from typing import cast
 
 import apsw
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import Form
@@ -30,12 +30,20 @@ from pointsman.recording.ruling import (
     turn_draft,
     turn_record,
 )
-from pointsman.recording.taints import Taints, cleared_draft, taint_draft, taint_rule
+from pointsman.recording.taints import (
+    STAY_WITHIN,
+    Taints,
+    cleared_draft,
+    taint_draft,
+    taint_rule,
+    taint_zones,
+)
 from pointsman.recording.waiting import BlockingWaiter, DurabilityWaiter
 from pointsman.signals.redaction import hide_secrets, redact
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.stores.entries import LedgerReader
+from pointsman.storage.writer.chain_rows import KeptText
 from pointsman.storage.writer.ledger import Receipt
 from pointsman.turns.facts import with_seal
 
@@ -115,7 +123,7 @@ class DecisionRecorder:
             self._record_invalid(in_force, recorder)
         policies, ledger = policies_in_force(in_force), self._home.identity.ledger
         placing, message = ruling.placing, ruling.facts.message
-        seal = message if isinstance(message, Sealed) else recorder.hand_in_text(message, waits)
+        seal, text = _seal_text(recorder, message, waits)
         if ruling.is_placed_anew:
             if not placing.is_advice:
                 first = Names(self._ids.new_id(), names.ref, names.at)
@@ -127,9 +135,9 @@ class DecisionRecorder:
 
         draft = partial(turn_draft, names, policies, ruling, seal, aside, linked)
         # The commit thread writes the bytes of a whole group one after the other: in half the time.
-        if not recorder.try_hand_in(policies.turns_id, draft, settled):
+        if not recorder.try_hand_in(policies.turns_id, draft, settled, text):
             made = turn_record(policies, ruling, seal, ledger)
-            recorder.hand_in_decision(names, made, aside, settled, linked)
+            recorder.hand_in_decision(names, made, aside, settled, linked, text)
 
     def record_placement(
         self, names: Names, in_force: InForce, placing: PlacementRuling, aside: Aside
@@ -154,13 +162,13 @@ class DecisionRecorder:
         recorder = self.recorder()
         self._record_invalid(in_force, recorder)
         content = placing.facts.content
-        seal = content if isinstance(content, Sealed) else recorder.hand_in_text(content, waits)
+        seal, text = _seal_text(recorder, content, waits)
         made = placement_record(
             policies_in_force(in_force), placing, seal, self._home.identity.ledger
         )
         if not is_refused:
             self._record_taint(recorder, in_force, placing, aside, taint_as)
-        recorder.hand_in_decision(names, made, aside, waits.expect())
+        recorder.hand_in_decision(names, made, aside, waits.expect(), text=text)
 
     def tell_invalid(self, in_force: InForce) -> None:
         """Record the policy's problems, if they are not recorded yet."""
@@ -218,13 +226,15 @@ class DecisionRecorder:
     ) -> None:
         """Record that a session now holds text that must stay; a preview records no taint."""
         facts = placing.facts
-        if aside.is_preview or not facts.session_id or facts.taint is not None:
+        is_held = facts.taint is not None and facts.taint.stays_here
+        if aside.is_preview or not facts.session_id or is_held:
             return
         rule_id = taint_rule(in_force.placement.policy, placing)
-        if rule_id:
+        zones = () if rule_id else taint_zones(in_force.placement.policy, placing)
+        if rule_id or zones:
             session_id = (taint_as() if taint_as is not None else "") or facts.session_id
             names = Names(self._ids.new_id(), session_id, self._clock.now())
-            taint = Taint(facts.question_id, rule_id)
+            taint = Taint(facts.question_id, rule_id or STAY_WITHIN, zones or UNSET)
             recorder.note(taint_draft(names, taint))
             self._taints.note(session_id, taint)
 
@@ -236,6 +246,13 @@ class DecisionRecorder:
         seal = self.recorder().hand_in_text(text, waits)
         waits.wait()
         return seal
+
+
+def _seal_text(
+    recorder: Recorder, text: str | Sealed, waits: DurabilityWaiter
+) -> tuple[Sealed, KeptText | None]:
+    """Return the seal of an entry's text, and the text if it is to be handed in with the entry."""
+    return (text, None) if isinstance(text, Sealed) else recorder.seal_text(text, waits)
 
 
 class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):

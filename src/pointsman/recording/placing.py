@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pointsman.kernel.content import Sealed
 from pointsman.kernel.instant import Instant
 from pointsman.placement.facts import (
+    CloudModel,
     CountedBy,
     GivenPlacement,
     LocalModel,
@@ -49,6 +50,7 @@ def facts_of_turn(
 ) -> PlacementFacts:
     """Return the placement facts of a turn."""
     local, cloud = _candidates(in_force, facts)
+    stated, zones = facts.placement, in_force.placement.policy.zones
     own = in_force.placement.policy.local_model
     is_binding = in_force.placement.policy.auto == "binding" and facts.privacy_level == "auto"
     if is_binding and own is not UNSET and model_id(own) in in_force.ready.models:
@@ -69,6 +71,8 @@ def facts_of_turn(
         counted_by=_estimated_by(facts.tokenizer),
         sensitivity=sensitivity,
         taint=taint,
+        cloud_models=UNSET if zones is UNSET else _cloud_models(in_force.ready.models, facts),
+        stays_within=UNSET if stated is None else stated.zones,
     )
 
 
@@ -117,6 +121,16 @@ def _best(models: dict[str, Model], facts: TurnFacts, location: str) -> str:
     names = sorted(name for name, model in models.items() if model.location == location)
     usable = [name for name in names if _is_usable(name, facts)]
     return next(iter([*usable, *names]), "")
+
+
+def _cloud_models(models: dict[str, Model], facts: TurnFacts) -> tuple[CloudModel, ...]:
+    """Return the models of the cloud with their zones: those that can be used come first.
+
+    DETERMINISM: by name, because a recorded policy keeps no order of its models.
+    """
+    names = sorted(name for name, model in models.items() if model.location == "cloud")
+    names.sort(key=lambda name: not _is_usable(name, facts))
+    return tuple(CloudModel(name, models[name].zone) for name in names)
 
 
 def _is_usable(name: str, facts: TurnFacts) -> bool:

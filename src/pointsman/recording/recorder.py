@@ -24,7 +24,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.content import ContentStore
 from pointsman.storage.stores.entries import LedgerReader
-from pointsman.storage.writer.chain_rows import HeldLease
+from pointsman.storage.writer.chain_rows import HeldLease, KeptText
 from pointsman.storage.writer.group import CommitPolicy, Defer, Waiter
 from pointsman.storage.writer.ledger import Health, Listener, Making, Receipt
 
@@ -147,7 +147,13 @@ class Recorder:
             self._snapshots.add(name)
 
     def hand_in_decision(
-        self, names: Names, made: MadeDecision, aside: Aside, waiter: Waiter, linked: str = ""
+        self,
+        names: Names,
+        made: MadeDecision,
+        aside: Aside,
+        waiter: Waiter,
+        linked: str = "",
+        text: KeptText | None = None,
     ) -> None:
         """Hand in a decision, and before it the policy it was made under if that is new."""
         if made.policy_id not in self._snapshots:
@@ -160,7 +166,7 @@ class Recorder:
         if made.artifacts:
             own = [each for each in made.artifacts if not self._is_shared(each, names.at)]
             draft = replace(draft, attachments=(*draft.attachments, *own))
-        self._ledger.hand_in(draft, waiter)
+        self._ledger.hand_in(draft, waiter, text)
 
     def _is_shared(self, artifact: bytes, at: Instant) -> bool:
         """Record a large artifact by itself, once: thousands of decisions may name the same one."""
@@ -180,11 +186,17 @@ class Recorder:
         """Hand in an entry; `waiter` learns once it is durable."""
         self._ledger.hand_in(draft, waiter)
 
-    def try_hand_in(self, policy_id: str, make: Callable[[], Draft], waiter: Waiter) -> bool:
+    def try_hand_in(
+        self,
+        policy_id: str,
+        make: Callable[[], Draft],
+        waiter: Waiter,
+        text: KeptText | None = None,
+    ) -> bool:
         """Hand in a decision that is made with its group; False where its policy is new."""
         if policy_id not in self._snapshots:
             return False
-        self._ledger.hand_in(make, waiter)
+        self._ledger.hand_in(make, waiter, text)
         return True
 
     def note(self, draft: Draft | Making) -> None:
@@ -194,6 +206,16 @@ class Recorder:
     def hand_in_text(self, text: str, waits: DurabilityWaiter) -> Sealed:
         """Seal a text and hand in what the home retains of it."""
         return self._content.hand_in(text, waits.expect)
+
+    def seal_text(self, text: str, waits: DurabilityWaiter) -> tuple[Sealed, KeptText | None]:
+        """Seal the text of an entry that is handed in next.
+
+        Where one commit can keep both, what the home retains of it is to be handed in with the
+        entry; else it is handed in here.
+        """
+        if self._ledger.keeps_texts:
+            return self._content.seal(text)
+        return self.hand_in_text(text, waits), None
 
     def erase_texts(self, digests: Iterable[str]) -> int:
         """Forget texts by their digests; return how many were kept until now."""

@@ -87,7 +87,8 @@ def decide_turn(policies: Policies, asked: PlacementFacts, facts: TurnFacts) -> 
 def decide_model(policies: Policies, placing: PlacementRuling, facts: TurnFacts) -> Ruling:
     """Decide which model takes a turn whose placement is decided."""
     own, placed = policies.placement.policy.local_model, placing.outcome
-    fact = Placed(policies.placement_id, placed.rule_id, placed.gate, placed.reason, own)
+    zones = placed.zones if placed.gate == "zone" else UNSET
+    fact = Placed(policies.placement_id, placed.rule_id, placed.gate, placed.reason, own, zones)
     facts = with_placement(facts, fact)
     return Ruling(placing, facts, *decide(policies.turns, facts))
 

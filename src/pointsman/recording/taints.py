@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft
@@ -15,12 +15,15 @@ from pointsman.kernel.instant import EPOCH, SECOND, Instant
 from pointsman.kernel.record import Names
 from pointsman.placement.facts import Taint, staying
 from pointsman.placement.policy import PlacementPolicy
+from pointsman.placement.rules.zones import innermost
 from pointsman.recording.ruling import PlacementRuling
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import LedgerReader, Stored
 
-_EVENTS: Final = "event.placement."
+EVENTS: Final = "event.placement."
+"""What the kinds of entries about taints begin with."""
+
 LOOK_S: Final = 0.25
 OVERLAP: Final = 60 * SECOND
 """Clocks of two processes may differ a little, and entries become visible when they are synced."""
@@ -67,6 +70,33 @@ def taint_rule(policy: PlacementPolicy, placing: PlacementRuling) -> str:
     return "POLICY_FORCE_LOCAL" if placing.trace.inputs.policy_action == "force_local" else ""
 
 
+STAY_WITHIN: Final = "STAY_WITHIN"
+"""The rule of a taint that keeps a session within zones."""
+
+
+def taint_zones(policy: PlacementPolicy, placing: PlacementRuling) -> tuple[str, ...]:
+    """Return the zones that a session must stay within for what a placement's text held.
+
+    The table's rows bind each turn by themselves, and taint no session.
+    """
+    bounds, known = placing.trace.bounds, placing.facts.taint
+    if policy.taint == "off" or bounds is UNSET:
+        return ()
+    held = () if known is None or known.zones is UNSET else known.zones
+    said = [each.zone for each in bounds if each.source != "row"]
+    found = innermost((*held, *said), policy.all_zones)
+    return () if frozenset(found) == frozenset(held) else found
+
+
+def merge_taints(held: Taint | None, new: Taint) -> Taint:
+    """Return the taint of a session that had one and gets another: the narrower of the two."""
+    if held is None or new.zones is UNSET:
+        return new
+    if held.zones is UNSET:
+        return held
+    return Taint(new.turn_id, new.rule_id, tuple(sorted({*held.zones, *new.zones})))
+
+
 def taint_draft(names: Names, taint: Taint) -> Draft:
     """Make the entry that taints a session; `ref` is the session."""
     return Draft(TAINTED, names.id, names.ref, names.at, TAINT_FORM.encode(taint))
@@ -76,6 +106,13 @@ def cleared_draft(names: Names, taint: Taint, reason: str) -> Draft:
     """Make the entry that clears a session; `ref` is the session."""
     cleared = _CLEARED_FORM.encode(_Cleared(taint.turn_id, reason))
     return Draft(CLEARED, names.id, names.ref, names.at, cleared)
+
+
+class TaintsSeen(Struct, frozen=True):
+    """How many entries about taints a look saw, and since when. They are never taken back."""
+
+    since: Instant
+    count: int
 
 
 class Taints:
@@ -91,6 +128,7 @@ class Taints:
         self._reader: LedgerReader | None = None
         self._looked_at = float("-inf")
         self._seen_until = EPOCH
+        self._seen = TaintsSeen(EPOCH, -1)
         self._lock = threading.Lock()
         self.listener: Callable[[str, Taint | None], None] = lambda _session_id, _taint: None
         """Told of each taint of this process, before an answer is."""
@@ -109,7 +147,11 @@ class Taints:
             return self._held.get(session_id)
         if session_id not in self._by_item:
             return None
-        return next((self._held[name] for name in items() if name in self._held), None)
+        found: Taint | None = None
+        for name in items():
+            if name in self._held and (found is None or found.zones is not UNSET):
+                found = merge_taints(found, self._held[name])
+        return found
 
     def look(self) -> None:
         """Read the entries of other processes at once. Blocks."""
@@ -117,6 +159,21 @@ class Taints:
         with self._lock, told_errors(self._database):
             self._look()
             self._looked_at = now
+
+    @property
+    def last_look(self) -> TaintsSeen:
+        """Return what the last look saw."""
+        return self._seen
+
+    def look_if_changed(self, seen: TaintsSeen, count: int) -> None:
+        """Read the entries of other processes if there are not `count` as when `seen` was seen.
+
+        The count is of now, by a caller that asked the ledger for more than this. Blocks.
+        """
+        if count != seen.count:
+            self.look()
+        else:
+            self._looked_at = time.monotonic()
 
     def note(self, session_id: str, taint: Taint | None) -> None:
         """Apply a taint that this process just recorded."""
@@ -132,7 +189,7 @@ class Taints:
         if taint is None:
             self._held.pop(name, None)
             return
-        self._held[name] = taint
+        self._held[name] = merge_taints(self._held.get(name), taint)
         session_id, mark, _ = name.rpartition(ITEM)
         if mark:
             self._by_item.add(session_id)
@@ -151,7 +208,9 @@ class Taints:
                 return
             self._reader = LedgerReader(self._database)
         since = Instant(max(EPOCH, self._seen_until - OVERLAP))
-        for stored in _in_order(self._reader.of_kind(_EVENTS, since)):
+        found = _in_order(self._reader.of_kind(EVENTS, since))
+        self._seen = TaintsSeen(since, len(found))
+        for stored in found:
             entry = stored.entry
             self._seen_until = max(self._seen_until, entry.at)
             if entry.kind == TAINTED:
@@ -163,7 +222,7 @@ class Taints:
 def tainted_sessions(ledger: LedgerReader) -> list[TaintedSession]:
     """Return all tainted sessions, oldest first."""
     newest: dict[str, Stored] = {}
-    for stored in _in_order(ledger.of_kind(_EVENTS)):
+    for stored in _in_order(ledger.of_kind(EVENTS)):
         newest[stored.entry.ref] = stored
     return [
         TaintedSession(ref, each.entry.at, TAINT_FORM.decode(each.entry.payload))

@@ -46,6 +46,7 @@ _NO_OVERRIDE = "no @model token in message"
 _STICKY = "sticky model of this session"
 _NAMED = "named in the request"
 _KEPT_HERE = "placement keeps this turn here"
+_KEPT_WITHIN = "placement keeps this turn within zones that hold this machine"
 _CHOSEN_HERE = "a local model was chosen by hand"
 
 Policy = Callable[["Turn"], Evaluation]
@@ -78,11 +79,19 @@ class Turn:
 
     @property
     def must_stay(self) -> bool:
-        """Whether a placement keeps the turn on this machine."""
+        """Whether a placement keeps the turn on this machine, or within zones that hold it."""
         placed = self.facts.placement
         if placed is None:
             return self.facts.privacy_level == "local"
-        return placed.gate == "local"
+        return placed.gate in {"local", "zone"}
+
+    @property
+    def why_here(self) -> str:
+        """Why the local model takes the turn, where no other candidate can."""
+        if not self.must_stay:
+            return _CHOSEN_HERE
+        placed = self.facts.placement
+        return _KEPT_HERE if placed is None or placed.gate == "local" else _KEPT_WITHIN
 
     @property
     def local_model(self) -> str:
@@ -348,9 +357,7 @@ def _global_default(turn: Turn) -> Evaluation:
     if not stays or turn.local_model in defaults:
         return found
     attempts = found.rule_attempts or (_attempt(found),)
-    own = _judge(
-        turn, "global_default", turn.local_model, _KEPT_HERE if turn.must_stay else _CHOSEN_HERE
-    )
+    own = _judge(turn, "global_default", turn.local_model, turn.why_here)
     if own.verdict == "rejected":
         attempts = (*attempts, _attempt(own))
     return replace(own, rule_attempts=attempts)

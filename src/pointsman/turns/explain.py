@@ -16,6 +16,7 @@ from pointsman.kernel.columns import WIDTH, fold_line
 from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import Billionths, billionths_text, microusd_text
+from pointsman.placement.rules.zones import zone_text
 from pointsman.placement.trace import Placed
 from pointsman.turns.learning.pattern_row import ModelOption, Neighbour
 from pointsman.turns.story.turn_story import (
@@ -121,6 +122,8 @@ def _placement_line(placed: Placed | None) -> list[str]:
         is_advice = placed.rule_id == "AUTO_LOCAL" and placed.local_model is not UNSET
         return ["Placed: anywhere   (AUTO_LOCAL is advice here: auto: advisory)"] * is_advice
     left = "stays on this machine" if placed.gate == "local" else "goes nowhere"
+    if placed.zones is not UNSET:
+        left = f"stays within {zone_text(placed.zones)}"
     return [f"Placed: {left}   ({placed.rule_id}: {placed.reason})"]
 
 

@@ -15,6 +15,7 @@ from pointsman.kernel.document import Document
 from pointsman.kernel.literal import ClockTime, Count, Fraction, SignedUsd, Usd
 from pointsman.kernel.number import MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
+from pointsman.placement.rules.zones import CLOUD, LOCAL, ZoneName
 from pointsman.placement.trace import Placed
 from pointsman.turns.learning.evidence import Evidence
 from pointsman.turns.learning.pattern import ExploringSoFar
@@ -131,6 +132,16 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
         """The longest answer the request allows; None where it says nothing."""
         return None if self.max_output_tokens is UNSET else self.max_output_tokens
 
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """The innermost zones that the turn must stay within; `cloud` where it may go anywhere."""
+        placed = self.placement
+        if self.privacy_level == LOCAL or (placed is not None and placed.gate == "local"):
+            return (LOCAL,)
+        if placed is None or placed.zones is UNSET:
+            return (CLOUD,)
+        return placed.zones
+
     def tokens_for(self, model: str) -> int:
         """Return the estimate for a model, else the one for any."""
         tokens = self.estimated_input_tokens
@@ -196,6 +207,8 @@ class GivenFacts(Struct, frozen=True, forbid_unknown_fields=True):
     tool_names: tuple[str, ...] | None = None
     stops: tuple[ActiveStop, ...] = ()
     split_units: SplitUnits | None = None
+    stays_within: tuple[ZoneName, ...] = ()
+    """The zones that the turn must stay within, as a placement would say."""
 
 
 def read_facts(document: Document) -> GivenFacts:
@@ -237,7 +250,14 @@ def turn_facts(given: GivenFacts, override: Override | None, message: str) -> Tu
         tool_names=UNSET if given.tool_names is None else given.tool_names,
         stops=given.stops or UNSET,
         split_units=UNSET if given.split_units is None else given.split_units,
+        placement=placed_within(given.stays_within),
     )
+
+
+def placed_within(zones: tuple[str, ...]) -> Placed | None:
+    """Return the placement of a turn whose caller names zones; None where it names none."""
+    zones = tuple(zone for zone in zones if zone != CLOUD)
+    return Placed("", "STATED", "zone", "the facts say so", zones=zones) if zones else None
 
 
 def with_seal(facts: TurnFacts, seal: Sealed) -> TurnFacts:

@@ -19,6 +19,7 @@ from pointsman.kernel.number import Billionths, MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.snapshot import SnapshotForm
 from pointsman.kernel.yaml_text import parse_yaml
+from pointsman.placement.rules.zones import BUILT_IN_ZONES, unknown_zone_problems
 from pointsman.turns.learning.pattern import (
     BEST,
     GivenPattern,
@@ -185,9 +186,18 @@ class TurnPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 NO_ROUTING = RoutingFile(schema_version=1)
 
 
-def read_policy(text: bytes, source: str, models: Mapping[str, Model], home: str) -> RoutingFile:
-    """Read `routing.yaml` against the models there are; `home` is what `~` stands for."""
-    check = _Check(models, home)
+def read_policy(
+    text: bytes,
+    source: str,
+    models: Mapping[str, Model],
+    home: str,
+    zones: Mapping[str, object] | None = None,
+) -> RoutingFile:
+    """Read `routing.yaml` against the models there are; `home` is what `~` stands for.
+
+    With `zones`, those that placement.yaml names, a rule may ask for no other.
+    """
+    check = _Check(models, home, zones)
     return conform(parse_yaml(text, source), RoutingFile, check.problems)
 
 
@@ -227,6 +237,16 @@ def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> Tu
         models=models,
         local_model=_first_local(models),
     )
+
+
+def known_zones(policy: TurnPolicy) -> tuple[str, ...]:
+    """Return the zones beside the built-in ones that models stand in and rules ask for."""
+    models = (model.zones for model in policy.models.values())
+    found = {zone for zones in models if zones is not UNSET for zone in zones}
+    own = (rule for workspace in policy.workspaces for rule in workspace.rules)
+    for rule in (*policy.rules, *own):
+        found.update(condition.asked_zones(rule.when))
+    return tuple(sorted(found - {*BUILT_IN_ZONES}))
 
 
 def model_names(default: Default | None) -> tuple[str, ...]:
@@ -311,9 +331,12 @@ def _tiers(given: GivenTiers) -> dict[str, str]:
 class _Check:
     """The checks of document 002 §5.7 that a schema cannot make."""
 
-    def __init__(self, models: Mapping[str, Model], home: str) -> None:
+    def __init__(
+        self, models: Mapping[str, Model], home: str, zones: Mapping[str, object] | None = None
+    ) -> None:
         self._models = models
         self._home = home
+        self._zones = zones
 
     def problems(self, routing: RoutingFile, document: Document) -> Iterable[Problem]:
         yield from self._default_problems(routing.global_default, document, ("global_default",))
@@ -373,6 +396,10 @@ class _Check:
                 yield from second_opinion_problems(rule.second_opinion, document, place, above)
                 yield from self._opinion_problems(rule.second_opinion, document, place)
             yield from condition.problems(rule.when, document, (*path, "when"))
+            if self._zones is not None:
+                for place, zone in condition.written_zones(rule.when):
+                    where = (*path, "when", *place)
+                    yield from unknown_zone_problems(zone, self._zones, document, where)
             if rule.name is not None and rule.name in seen:
                 message = f"the name `{rule.name}` is taken by an earlier rule"
                 yield document.problem((*path, "name"), Code.DUPLICATE_KEY, message)

@@ -13,6 +13,7 @@ from tests.contract.stores.populated import NOW, a_spent, an_outcome, populate
 from pointsman.access.book import SPEND, HomeBook, opened_book
 from pointsman.app import Pointsman
 from pointsman.bulk.jobs import BulkJobs
+from pointsman.kernel.instant import EPOCH
 from pointsman.operations.store.copy import StoreCopy
 from pointsman.operations.store.proof import LEDGER, prove
 from pointsman.storage import sqlite
@@ -82,7 +83,7 @@ def test_a_turn_that_waits_for_a_tool_keeps_its_model_on_the_server(
     copied(home, postgres_url)
     with closing(Pool(PostgresStore(postgres_url, Path()))) as pool:
         waiting = WaitingTurn("t", "d", "p:n", 1, is_escalated=False)
-        assert SharedState(pool).ahead_of(["s2", "s1", "s0"]) == {
+        assert SharedState(pool).ahead_of(["s2", "s1", "s0"], "event.", EPOCH)[0] == {
             "s1": LookAhead("p:m", None),
             "s2": LookAhead("", waiting),
             "s0": LookAhead("", None),

@@ -52,6 +52,8 @@ export function Gate({ placed }: { placed: Placed | null }) {
       ? ["clear", "may leave"]
       : placed.gate === "local"
         ? ["caution", "stays here"]
+        : placed.gate === "zone"
+          ? ["caution", `within ${(placed.zones ?? []).join(" and ") || "its zones"}`]
         : ["danger", "goes nowhere"];
   return (
     <Badge tone={tone} title={placed.rule_id}>

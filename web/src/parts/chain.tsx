@@ -171,7 +171,9 @@ function Evidence({ link }: { link: Link }) {
 
 function Placement({ placed }: { placed: Placed | null }) {
   if (placed === null) return null;
-  const said = { open: "may leave this machine", local: "stays on this machine", closed: "goes nowhere" };
+  const said = { open: "may leave this machine", local: "stays on this machine", closed: "goes nowhere",
+    zone: `stays within ${(placed.zones ?? []).join(" and ")}`,
+  };
   return (
     <li class={`slot placement ${placed.gate}`}>
       <div class="rail">
@@ -184,7 +186,7 @@ function Placement({ placed }: { placed: Placed | null }) {
       </div>
       <div class="slot-name">
         Placement
-        <Badge tone={placed.gate === "open" ? "clear" : placed.gate === "local" ? "caution" : "danger"}>
+        <Badge tone={placed.gate === "open" ? "clear" : placed.gate === "closed" ? "danger" : "caution"}>
           {said[placed.gate]}
         </Badge>
       </div>

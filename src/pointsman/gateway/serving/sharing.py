@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -27,13 +27,15 @@ from pointsman.gateway.serving.feed import Feed
 from pointsman.gateway.serving.services import ReplicaRow, SharedReport
 from pointsman.gateway.telemetry.logs import Log
 from pointsman.kernel.instant import Instant
+from pointsman.recording.taints import EVENTS
 from pointsman.replicas.replica import Replica
 from pointsman.replicas.shared_health import SharedHealth
 from pointsman.replicas.shared_stores import SharedStores, open_shared_stores
 from pointsman.storage.policies.ledger_policies import LedgerPolicies
 from pointsman.storage.policies.settings import Settings
 from pointsman.storage.postgres.place import PostgresStore
-from pointsman.storage.sharing import LookAhead, WaitingTurn
+from pointsman.storage.sharing import WaitingTurn
+from pointsman.storage.writer.group import GroupCommit
 from pointsman.turns.facts import BudgetLeft
 from pointsman.turns.registry.models import is_local
 from pointsman.turns.registry.provider_state import Health, Thresholds
@@ -44,6 +46,9 @@ T = TypeVar("T")
 
 THREADS: Final = 16
 LOOK_S: Final = 0.2
+
+
+_Hold = tuple[str, WaitingTurn, Instant]
 
 
 class Ahead(Struct, frozen=True):
@@ -68,6 +73,9 @@ class Sharing:
             pointsman.decision_recorder.recorder(),
         )
         self._executor = ThreadPoolExecutor(THREADS, "shared")
+        self._holding: GroupCommit[_Hold, Sequence[_Hold], None] = GroupCommit(
+            "held-turns", self._hold_all
+        )
         self.budgets = SharedBudgets(shared.durable, shared.quick, shared.process, ids)
         probe_after_s = pointsman.files.settings().value.availability.probe_after_s
         thresholds = Thresholds(probe_after_s=probe_after_s)
@@ -88,7 +96,7 @@ class Sharing:
         files = pointsman.files
         self._published = files if isinstance(files, LedgerPolicies) else None
         self._looked_at = 0.0
-        self._looks: list[tuple[str, asyncio.Future[LookAhead]]] = []
+        self._looks: list[tuple[str, asyncio.Future[Ahead]]] = []
         """Turns that wait for the next look at their session."""
         self._looking: asyncio.Task[None] | None = None
         self._followed: ChainFollower | None = None
@@ -109,6 +117,7 @@ class Sharing:
     def end(self) -> None:
         """Leave the others. Blocks."""
         self._executor.shutdown(wait=True, cancel_futures=True)
+        self._holding.close()
         self._keyring.is_followed = False
         if self._published is not None:
             self._published.is_followed = False
@@ -124,26 +133,28 @@ class Sharing:
         self, session_id: str, owners: Owners, caps: Sequence[Cap], now: Instant, *, is_new: bool
     ) -> Ahead:
         """Look at what a turn must know before it is decided."""
-        known = await self._look_ahead(session_id)
-        lock = _lock(known.waiting)
+        known = await self.look_ahead(session_id)
+        lock = known.lock
         if lock is not None and not is_new:
-            return Ahead(lock=lock)
+            return known
         budgets: tuple[BudgetLeft, ...] = ()
         if caps:
             budgets = await self.run(lambda: self.budgets.remaining(owners, caps, now))
         claims, denied = (await self.run(self._claim)) if self.health.half_open() else ((), {})
         return Ahead(known.pinned_model, lock, budgets, denied, claims)
 
-    async def _look_ahead(self, session_id: str) -> LookAhead:
+    def look_ahead(self, session_id: str) -> asyncio.Future[Ahead]:
         """Look at a session and at new taints, together with all turns that wait for such a look.
+
+        Budgets, and models that may be tried again, are not looked at.
 
         INVARIANT: the look begins after it was asked for, so it sees what was done before.
         """
-        found: asyncio.Future[LookAhead] = asyncio.get_running_loop().create_future()
+        found: asyncio.Future[Ahead] = asyncio.get_running_loop().create_future()
         self._looks.append((session_id, found))
         if self._looking is None:
             self._looking = asyncio.create_task(self._look_for_all())
-        return await found
+        return found
 
     async def _look_for_all(self) -> None:
         try:
@@ -163,11 +174,13 @@ class Sharing:
         finally:
             self._looking = None
 
-    def _look_at(self, session_ids: Sequence[str]) -> dict[str, LookAhead]:
+    def _look_at(self, session_ids: Sequence[str]) -> dict[str, Ahead]:
         """Look at sessions, and read the taints that other replicas recorded. Blocks."""
-        known = self.shared.state.ahead_of(session_ids)
-        self._pointsman.look_at_taints()
-        return known
+        taints = self._pointsman.taints
+        seen = taints.last_look
+        known, events = self.shared.state.ahead_of(session_ids, EVENTS, seen.since)
+        taints.look_if_changed(seen, events)
+        return {name: Ahead(each.pinned_model, _lock(each.waiting)) for name, each in known.items()}
 
     def _claim(self) -> tuple[tuple[str, ...], dict[str, Health]]:
         """Claim the right to try models that were out, one request at a time over all replicas."""
@@ -190,12 +203,20 @@ class Sharing:
 
         self._executor.submit(give_up)
 
-    def hold(self, session_id: str, lock: TurnLock, now: Instant) -> None:
-        """Bind a session's turn to a model, for all replicas. Blocks."""
+    def hold(self, session_id: str, lock: TurnLock, now: Instant) -> Future[None]:
+        """Bind a session's turn to a model, for all replicas; durable when the future is done.
+
+        Turns that are held at one time share a commit.
+        """
         told = WaitingTurn(
             lock.turn_id, lock.decision_id, lock.model, lock.calls, lock.is_escalated
         )
-        self.shared.state.hold_turn(session_id, told, now)
+        return self._holding.append((session_id, told, now))
+
+    def _hold_all(self, turns: Sequence[_Hold]) -> list[None]:
+        # In their order: of several calls of one turn the last one stands.
+        self.shared.state.hold_turns({name: (turn, now) for name, turn, now in turns})
+        return [None] * len(turns)
 
     def announce_change(self) -> None:
         """Tell the others that keys or pins changed, so that they look at once; does not wait."""

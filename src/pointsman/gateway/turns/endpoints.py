@@ -170,7 +170,7 @@ class ModelEndpoint:
                 await read_in_steps(live)
             if live.asks_detectors:
                 await live.ask_detectors()
-            if sharing is not None:
+            if sharing is not None and live.ahead is None:
                 await live.look_ahead(sharing)
             await drive(live, send)
         except asyncio.CancelledError:

@@ -365,21 +365,23 @@ class LiveTurn:
 
         Before the answer is out: its caller may go on at once, and after a restart, too.
         """
-        lock, sharing = self._new_lock(), self.parts.sharing
-        if sharing is not None:
-            if stop_reason == "tool_use" or (self.ahead is not None and self.ahead.lock):
-                held = (self.session_id, lock, self.parts.pointsman.clock.now())
-                await sharing.run(lambda: sharing.hold(*held))
-            return
-        storing = self._hold_in_memory(lock, stop_reason)
+        storing = self._start_holding(stop_reason)
         if storing is not None:
             await asyncio.wrap_future(storing)
 
-    def hold_here(self, stop_reason: str) -> None:
-        """Do the same where no other replica looks at it; the answer waits for the stored lock."""
-        storing = self._hold_in_memory(self._new_lock(), stop_reason)
+    def hold_beside(self, stop_reason: str) -> None:
+        """Do the same, and have the answer wait for the stored lock as for its decision."""
+        storing = self._start_holding(stop_reason)
         if storing is not None:
             self.durability.expect_future(storing)
+
+    def _start_holding(self, stop_reason: str) -> Future[None] | None:
+        lock, sharing = self._new_lock(), self.parts.sharing
+        if sharing is None:
+            return self._hold_in_memory(lock, stop_reason)
+        if stop_reason == "tool_use" or (self.ahead is not None and self.ahead.lock):
+            return sharing.hold(self.session_id, lock, self.parts.pointsman.clock.now())
+        return None
 
     def _hold_in_memory(self, lock: TurnLock, stop_reason: str) -> Future[None] | None:
         """Hold a lock; one that waits for a tool is stored, too, unless it stands there already."""

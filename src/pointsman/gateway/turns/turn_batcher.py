@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pointsman.calls.cutting import NOT_MADE
@@ -29,6 +30,7 @@ from pointsman.providers.http.provider import unreadable_reason
 from pointsman.providers.messages import Usage
 
 if TYPE_CHECKING:
+    from pointsman.gateway.serving.sharing import Ahead, Sharing
     from pointsman.gateway.turns.turn import LiveTurn
     from pointsman.gateway.wire.connection import ClientConnection
     from pointsman.gateway.wire.request import IncomingRequest
@@ -219,7 +221,24 @@ class TurnBatcher:
 
     def _read_all(self, turns: list[BatchedTurn]) -> None:
         _each(turns, self._read_request)
-        self.to_decide.add(*[each for each in turns if not each.is_over])
+        ready = [each for each in turns if not each.is_over]
+        sharing = self.endpoint.parts.sharing
+        if sharing is None:
+            self.to_decide.add(*ready)
+            return
+        for turn in ready:
+            look = sharing.look_ahead(turn.live.session_id)
+            look.add_done_callback(partial(self._take_look, turn, sharing))
+
+    def _take_look(self, turn: BatchedTurn, sharing: Sharing, look: asyncio.Future[Ahead]) -> None:
+        """Take what other replicas know of a turn's session; it is decided by that."""
+        failed = look.exception()
+        if failed is not None or sharing.health.half_open():
+            # The task looks for itself, and claims the models that are tried again.
+            turn.continue_in_task()
+            return
+        turn.live.ahead = look.result()
+        self.to_decide.add(turn)
 
     def _decide_all(self, turns: list[BatchedTurn]) -> None:
         if self._out and len(turns) < self._hoped:
@@ -262,7 +281,9 @@ class TurnBatcher:
     def _read_request(self, turn: BatchedTurn) -> None:
         live = turn.live = self.endpoint.read_turn(turn.request.to_asked(turn.connection.client))
         turn.is_read = True
-        is_long = live.is_much_to_read or live.asks_detectors
+        # Budgets that replicas share are asked over the network.
+        is_asking = self.endpoint.parts.sharing is not None and bool(live.caps)
+        is_long = live.is_much_to_read or live.asks_detectors or is_asking
         if is_long or live.in_force.ready.has_second_opinions or not self.endpoint.is_plain(live):
             turn.continue_in_task()
 
@@ -341,7 +362,7 @@ class TurnBatcher:
         turn.body, turn.usage, turn.reason = body, usage, reason
         turn.first.call.take_head(exchange)
         turn.first.call.stop_waiting()
-        turn.live.hold_here(reason)
+        turn.live.hold_beside(reason)
 
     @staticmethod
     def _wait(turn: BatchedTurn) -> None:

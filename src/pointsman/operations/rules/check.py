@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -23,10 +23,13 @@ from pointsman.turns.rules.review import (
     Finding,
     Proof,
     Scoped,
+    ZoneProof,
     condition_text,
     local_proof,
     review,
     scopes,
+    zone_findings,
+    zone_proofs,
 )
 
 FILES: Final = ("pointsman.yaml", "models.yaml", "routing.yaml", "placement.yaml")
@@ -43,11 +46,12 @@ class CheckResult(Struct, frozen=True):
     proof: Proof
     auto: str
     policy_id: str
+    zones: tuple[ZoneProof, ...] = ()
 
     @property
     def is_ok(self) -> bool:
         """Whether nothing is wrong; warnings do not count."""
-        return not self.errors and self.proof.holds
+        return not self.errors and self.proof.holds and all(each.holds for each in self.zones)
 
 
 def check_files(in_force: InForce, others: Sequence[InvalidFile] = ()) -> CheckResult:
@@ -58,11 +62,22 @@ def check_files(in_force: InForce, others: Sequence[InvalidFile] = ()) -> CheckR
         errors(invalid),
         tuple(each for file in invalid for each in file.problems if not _is_error(each)),
         stand_ins(invalid),
-        tuple(review(policy)),
+        (*review(policy), *zone_findings(policy, _named_zones(in_force.placement.policy))),
         local_proof(policy),
         _auto_text(in_force.placement.policy),
         in_force.policy_id,
+        zone_proofs(policy),
     )
+
+
+def _named_zones(policy: PlacementPolicy) -> Iterator[tuple[str, str]]:
+    """Yield what keeps turns within a zone, with that zone."""
+    for row in policy.rules:
+        if row.zone is not UNSET:
+            yield f"the table's row {row.id}", row.zone
+    for rule in policy.policy_rules:
+        if rule.zone is not UNSET:
+            yield f"policy rule `{rule.id}`", rule.zone
 
 
 def check_text(found: CheckResult) -> str:
@@ -73,6 +88,8 @@ def check_text(found: CheckResult) -> str:
     lines += [f"warning: {each}" for each in found.notes]
     lines += [f"warning: {_finding_text(each)}" for each in found.warnings]
     lines += [f"privacy: {'holds' if proof.holds else 'BROKEN'}: {proof.explanation}"]
+    for each in found.zones:
+        lines.append(f"zone: {'holds' if each.holds else 'BROKEN'}: {each.explanation}")
     lines.append(f"auto: {found.auto}")
     many = len(found.notes) + len(found.warnings)
     if found.is_ok:
@@ -83,7 +100,7 @@ def check_text(found: CheckResult) -> str:
 
 def check_value(found: CheckResult) -> dict[str, object]:
     """Return the same for programs."""
-    return {
+    value: dict[str, object] = {
         "ok": found.is_ok,
         "problems": [_problem_value(each) for each in (*found.errors, *found.notes)],
         "warnings": found.warnings,
@@ -91,6 +108,7 @@ def check_value(found: CheckResult) -> dict[str, object]:
         "auto": found.auto,
         "policy_id": found.policy_id,
     }
+    return {**value, "zones": found.zones} if found.zones else value
 
 
 def _auto_text(policy: PlacementPolicy) -> str:

@@ -12,6 +12,7 @@ from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.operations.rules.cases import case_text, read_table, run_on_files
 from pointsman.storage.policies.policies import PolicyFiles
 from pointsman.turns.compiled import CompiledTurnPolicy
+from pointsman.turns.policy import known_zones
 from pointsman.turns.proofs.claims import (
     Claim,
     ClaimAnswer,
@@ -62,7 +63,15 @@ def usual_claims(ready: CompiledTurnPolicy) -> tuple[Claim, ...]:
     fires = (
         Claim(f"rule {rule.name} can fire", some=ClaimedDecision(rule=rule.name)) for rule in rules
     )
-    return (_STAYS, *fires)
+    return (_STAYS, *map(_stays_within, known_zones(policy)), *fires)
+
+
+def _stays_within(zone: str) -> Claim:
+    return Claim(
+        f"what must stay within {zone} reaches no model outside of it",
+        ClaimedTurns(zone_is=zone),
+        never=ClaimedDecision(outside=zone),
+    )
 
 
 def prove_claims(files: PolicyFiles, claims: Sequence[Claim]) -> ProofReport:

@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pointsman.errors import Problem
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.codes import Code
 from pointsman.kernel.columns import ascii_lower
 from pointsman.kernel.document import Document
+from pointsman.placement.rules.zones import ZoneName
 
 Field = Literal["content", "token_count", "intent", "privacy_level"]
 Operator = Literal["contains", "not_contains", "exceeds", "less_than", "equals", "not_equals"]
 Action = Literal["block", "force_local", "force_cloud", "require_confirmation", "warn"]
+RuleAction = Action | Literal["stay_within"]
+"""An action of a rule; all that say `stay_within` hold, whichever of the others is strongest."""
 
 WrittenOperator = Literal[
     "contains", "notContains", "exceeds", "lessThan", "equals", "notEquals",
@@ -26,7 +29,7 @@ WrittenOperator = Literal[
 ]  # fmt: skip
 WrittenAction = Literal[
     "block", "forceLocal", "forceCloud", "requireConfirmation", "warn",
-    "force_local", "force_cloud", "require_confirmation",
+    "force_local", "force_cloud", "require_confirmation", "stayWithin", "stay_within",
 ]  # fmt: skip
 
 _SPELLINGS: Final = {
@@ -36,6 +39,7 @@ _SPELLINGS: Final = {
     "forceLocal": "force_local",
     "forceCloud": "force_cloud",
     "requireConfirmation": "require_confirmation",
+    "stayWithin": "stay_within",
 }
 _FITTING: Final[dict[Field, tuple[Operator, ...]]] = {
     "content": ("contains", "not_contains", "equals", "not_equals"),
@@ -72,6 +76,7 @@ class GivenPolicyRule(Struct, frozen=True, forbid_unknown_fields=True):
     enabled: bool = True
     priority: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
     message: Annotated[str, Meta(max_length=400)] = ""
+    zone: ZoneName | UnsetType = UNSET
 
 
 class PolicyCondition(Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,10 +92,11 @@ class PolicyRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One enabled policy rule, exact."""
 
     id: str
-    action: Action
+    action: RuleAction
     conditions: tuple[PolicyCondition, ...]
     priority: int
     message: str
+    zone: str | UnsetType = UNSET
 
 
 Texts = tuple[str, ...]
@@ -112,6 +118,7 @@ def exact_rules(given: Iterable[GivenPolicyRule]) -> tuple[PolicyRule, ...]:
             tuple(map(_condition, rule.conditions)),
             rule.priority,
             rule.message or rule.name or rule.id,
+            rule.zone,
         )
         for rule in given
         if rule.enabled
@@ -141,6 +148,9 @@ def problems(rules: tuple[GivenPolicyRule, ...], document: Document) -> Iterable
             message = f"the id `{rule.id}` is taken by an earlier rule"
             yield document.problem((*at, "id"), Code.DUPLICATE_KEY, message)
         seen.add(rule.id)
+        if (_action(rule.action) == "stay_within") != (rule.zone is not UNSET):
+            message = "`zone` and the action `stay_within` come together"
+            yield document.problem(at, Code.INVALID_VALUE, message)
         for number, condition in enumerate(rule.conditions):
             path = (*at, "conditions", number)
             fitting = _FITTING[condition.field]
@@ -205,5 +215,5 @@ def _operator(written: str) -> Operator:
     return _SPELLINGS.get(written, written)  # type: ignore[return-value] # the literal's own words
 
 
-def _action(written: str) -> Action:
+def _action(written: str) -> RuleAction:
     return _SPELLINGS.get(written, written)  # type: ignore[return-value] # the literal's own words

@@ -16,6 +16,7 @@ from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import Schema, json_schema
 from pointsman.placement.rules.policy_rule import GivenPolicyRule
+from pointsman.placement.rules.zones import GivenZones, ZoneName
 
 Privacy = Literal["local", "cloud", "auto"]
 Route = Literal["local", "cloud"]
@@ -72,10 +73,14 @@ class GivenCondition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GivenAction(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a question goes; `fallback_allowed` is the default of the table where it is absent."""
+    """Where a question goes; `fallback_allowed` is the default of the table where it is absent.
+
+    With a `zone` a route to the cloud stays within it, whatever `auto` says.
+    """
 
     route: Route
     fallback_allowed: bool | UnsetType = UNSET
+    zone: ZoneName | UnsetType = UNSET
 
 
 class GivenRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,6 +157,12 @@ class PlacementFile(Struct, frozen=True, forbid_unknown_fields=True):
     sensitive: Sensitive = Sensitive()
     local_model: Annotated[str, Meta(min_length=3, max_length=191)] | UnsetType = UNSET
     policy_rules: tuple[GivenPolicyRule, ...] = ()
+    zones: GivenZones | UnsetType = UNSET
+
+    @property
+    def given_zones(self) -> GivenZones:
+        """The zones that are written, beside those that are built in."""
+        return {} if self.zones is UNSET else self.zones
 
 
 def placement_schema() -> Schema:
@@ -231,6 +242,9 @@ def _rule_problems(
         message = "only a local route under privacy level `auto` may fall back"
         hint = "write `fallback_allowed: false`"
         yield document.problem((*at, "action"), Code.INVALID_VALUE, message, hint)
+    if action.zone is not UNSET and action.route == "local":
+        message = "a `zone` belongs to a route to the cloud: what is routed here is here already"
+        yield document.problem((*at, "action", "zone"), Code.INVALID_VALUE, message)
 
 
 def _otherwise_problems(table: PlacementFile, index: int, document: Document) -> Iterable[Problem]:

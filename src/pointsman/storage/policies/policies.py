@@ -20,6 +20,7 @@ from pointsman.placement.compiled import CompiledPlacement
 from pointsman.placement.compiled import compile_policy as compile_placement
 from pointsman.placement.facts import LocalModel
 from pointsman.placement.rules.table import PlacementFile
+from pointsman.placement.rules.zones import outer_zones
 from pointsman.storage.home import BareFolder, Home
 from pointsman.storage.policies.policy_file import LastGood, Loaded, PolicyFile, UntouchedLastGood
 from pointsman.storage.policies.price_table import load_catalogue, load_price_table
@@ -40,6 +41,7 @@ from pointsman.turns.registry.models import (
     NO_MODELS,
     Model,
     ModelsFile,
+    in_zones,
     named_models,
     read_models,
     registry,
@@ -192,7 +194,9 @@ class PolicyFiles:
 
     def known_models(self, models: ModelsFile) -> dict[str, Model]:
         """Return the registry of a models file, in the order it is written in."""
-        return registry(models, self.prices.price, self.catalogue.capabilities)
+        known = registry(models, self.prices.price, self.catalogue.capabilities)
+        zones = self._placement.current().value.given_zones
+        return in_zones(known, outer_zones(zones)) if zones else known
 
     def _together(self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]) -> InForce:
         """Put the files together; where they do not fit, the last policy that did stays."""
@@ -223,8 +227,10 @@ class PolicyFiles:
         stands_in = kept is not None
         invalid = (
             *invalid_settings(settings),
-            *_invalid("models.yaml", models, stands_in=stands_in),
-            *_invalid("routing.yaml", routing, stands_in=stands_in),
+            *_invalid("models.yaml", self._with_zone_misfits(models, table), stands_in=stands_in),
+            *_invalid(
+                "routing.yaml", self._with_rule_misfits(routing, models, table), stands_in=stands_in
+            ),
             *_invalid("placement.yaml", self._with_misfits(table, models), stands_in=False),
         )
         return InForce(
@@ -241,11 +247,40 @@ class PolicyFiles:
         content = self._placement.content
         if table.source == "file" and content is not None and table.value.local_model is not UNSET:
             name = str(self.path / "placement.yaml")
-            try:
-                read_table(content, name, self._kinds, self._nameable(models))
-            except DocumentError as error:
-                return replace(table, problems=(*table.problems, *error.problems))
+            known = self._nameable(models)
+            return _with_problems(table, lambda: read_table(content, name, self._kinds, known))
         return table
+
+    def _with_zone_misfits(
+        self, models: Loaded[ModelsFile], table: Loaded[PlacementFile]
+    ) -> Loaded[ModelsFile]:
+        """Add the zones of good models that a good table does not name.
+
+        They stay in force: such a zone lies within none but `cloud`.
+        """
+        content = self._models.content
+        has_any = any(each.zone is not UNSET for each in models.value.models.values())
+        if content is not None and has_any and _is_good(models) and _is_good(table):
+            name, zones = str(self.path / "models.yaml"), table.value.given_zones
+            return _with_problems(models, lambda: read_models(content, name, zones))
+        return models
+
+    def _with_rule_misfits(
+        self,
+        routing: Loaded[RoutingFile],
+        models: Loaded[ModelsFile],
+        table: Loaded[PlacementFile],
+    ) -> Loaded[RoutingFile]:
+        """Add the zones that rules ask for and a good table does not name; they never hold."""
+        content = self._routing_for(models).content
+        is_good = _is_good(models) and _is_good(routing) and _is_good(table)
+        if content is not None and is_good and b"zone_is" in content:
+            name, zones = str(self.path / "routing.yaml"), table.value.given_zones
+            known = self._nameable(models)
+            return _with_problems(
+                routing, lambda: read_policy(content, name, known, self._user_home, zones)
+            )
+        return routing
 
     def _ready_placement(self, table: Loaded[PlacementFile]) -> tuple[CompiledPlacement, ContentId]:
         """Make the placement policy ready once for as long as its file does not change."""
@@ -280,7 +315,8 @@ class PolicyFiles:
         self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]
     ) -> tuple[CompiledTurnPolicy, ContentId]:
         """Make the policy ready once for as long as neither file changes."""
-        key = (models.content_id, routing.content_id)
+        zones = self._placement.current().value.given_zones
+        key = (models.content_id, routing.content_id, outer_zones(zones))
         if self._made is None or self._made[0] != key:
             policy = turn_policy(routing.value, self.known_models(models.value), self._user_home)
             self._made = (key, compile_turns(policy), POLICY_FORM.id(policy))
@@ -331,6 +367,15 @@ def read_table(
             yield from unknown_model_problems(name, models, document, ("local_model",))
 
     return placement.read_policy(text, source, kinds, check_local_model)
+
+
+def _with_problems(loaded: Loaded[T], read: Callable[[], object]) -> Loaded[T]:
+    """Add to a file what another reading of it finds wrong."""
+    try:
+        read()
+    except DocumentError as error:
+        return replace(loaded, problems=(*loaded.problems, *error.problems))
+    return loaded
 
 
 def invalid_settings(settings: Loaded[Settings]) -> tuple[InvalidFile, ...]:

@@ -21,11 +21,12 @@ from pointsman.kernel.signing import VerifyKey
 from pointsman.kernel.snapshot import SNAPSHOT, SnapshotForm, read_snapshot
 from pointsman.placement import policy as placement
 from pointsman.placement.policy import PlacementPolicy
+from pointsman.placement.rules.zones import outer_zones
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import read_table
 from pointsman.storage.stores.entries import LedgerReader, Stored
 from pointsman.turns.policy import NO_ROUTING, POLICY_FORM, TurnPolicy, read_policy, turn_policy
-from pointsman.turns.registry.models import NO_MODELS, Model, ModelsFile, read_models
+from pointsman.turns.registry.models import NO_MODELS, Model, ModelsFile, in_zones, read_models
 
 T = TypeVar("T")
 
@@ -143,12 +144,16 @@ def candidate(
     """
     models = read_models(texts[MODELS], MODELS) if MODELS in texts else NO_MODELS
     known = known_of(models)
-    routing = NO_ROUTING
-    if ROUTING in texts:
-        routing = read_policy(texts[ROUTING], ROUTING, known, user_home)
     table = placement.BUILT_IN
     if PLACEMENT in texts:
         table = read_table(texts[PLACEMENT], PLACEMENT, kinds, known)
+    zones = table.given_zones
+    if MODELS in texts:
+        read_models(texts[MODELS], MODELS, zones)
+    known = in_zones(known, outer_zones(zones))
+    routing = NO_ROUTING
+    if ROUTING in texts:
+        routing = read_policy(texts[ROUTING], ROUTING, known, user_home, zones)
     return Candidate(
         turn_policy(routing, known, user_home),
         placement.placement_policy(table),

@@ -7,35 +7,64 @@ impossible.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import psycopg
 
 from pointsman.errors import LeaseLost, LedgerBroken, LedgerRolledBack
-from pointsman.kernel.entry import Chain, Draft, Entry
+from pointsman.kernel.entry import Chain, Entry
 from pointsman.storage.postgres.checkpoints import SharedCheckpoints
-from pointsman.storage.postgres.connection import PostgresConnection, is_lost, translate_error
+from pointsman.storage.postgres.connection import (
+    BYTEA,
+    BYTEA_ARRAY,
+    INT8,
+    INT8_ARRAY,
+    TEXT_ARRAY,
+    PostgresConnection,
+    Statement,
+    bytea_array,
+    int8_array,
+    int8_value,
+    is_lost,
+    text_array,
+    translate_error,
+)
 from pointsman.storage.postgres.lease import first_free, lease_again
 from pointsman.storage.postgres.place import PostgresPlace
 from pointsman.storage.sqlite.database import SQL
-from pointsman.storage.writer.chain_rows import Fence
+from pointsman.storage.writer.chain_rows import EntryGroup, Fence
 
 SCHEMA: Final = "schema.sql"
 
 _APPENDED: Final = """
 WITH entry AS (
     INSERT INTO entries (chain, seq, at_us, kind, id, ref, payload, attached, prev, hash)
-    SELECT %b::bigint, * FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[],
-        %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[])
+    SELECT $1, * FROM unnest($3, $4, $5, $6, $7, $8, $9, $10, $11)
 ), body AS (
-    INSERT INTO attachments (chain, seq, place, body)
-    SELECT %b::bigint, * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[])
-)
-UPDATE chains SET stamp = %b::bytea WHERE id = %b::bigint
+    INSERT INTO attachments (chain, seq, place, body) SELECT $1, * FROM unnest($12, $13, $14)
+){}
+UPDATE chains SET stamp = $2 WHERE id = $1
 """
 """One statement, one journey, one commit: `appending` of SQLite in PostgreSQL's words."""
+
+_TYPES: Final = (
+    INT8, BYTEA, INT8_ARRAY, INT8_ARRAY, *[TEXT_ARRAY] * 3, *[BYTEA_ARRAY] * 4,
+    INT8_ARRAY, INT8_ARRAY, BYTEA_ARRAY,
+)  # fmt: skip
+
+_WITH_TEXTS: Final = """, text AS (
+    INSERT INTO pointsman_content.contents (digest, kept, text)
+    SELECT * FROM unnest($15, $16, $17) ON CONFLICT (digest) DO NOTHING
+)"""
+
+_BARE: Final = Statement("append", _APPENDED.format(""), _TYPES)
+_FULL: Final = Statement(
+    "append_with_texts",
+    _APPENDED.format(_WITH_TEXTS),
+    (*_TYPES, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY),
+)
 
 _FENCED: Final = "SELECT 1 FROM pointsman.leases WHERE name = %s AND token = %s FOR SHARE"
 
@@ -75,6 +104,7 @@ class PostgresRows:
     """The rows of one chain: `storage.chain_rows.ChainRows` says what each part does."""
 
     failures = (OSError,)
+    is_remote = True
     damages: tuple[type[Exception], ...] = ()
 
     def __init__(
@@ -126,51 +156,59 @@ class PostgresRows:
         return bytes(self._open_connection.execute(SQL["read_stamp"], (self._number,)).get)
 
     def append(
-        self,
-        entries: Sequence[Entry],
-        drafts: Sequence[Draft],
-        stamp: bytes,
-        fence: Fence | None = None,
+        self, group: EntryGroup, announce: Callable[[], None], fence: Fence | None = None
     ) -> None:
-        """Make entries, their attachments and the end of the chain durable, or none of it.
+        """Make entries, what belongs to them and the end of the chain durable, or none of it.
 
         With a fence, its lease is locked until then: its next holder sees the appended entries,
         and an earlier holder is refused.
         """
-        bodies = [
-            (entry.seq, place, body)
-            for entry, draft in zip(entries, drafts, strict=True)
-            for place, body in enumerate(draft.attachments)
-        ]
-        values = (
-            self._number,
-            [each.seq for each in entries],
-            [each.at for each in entries],
-            [each.kind for each in entries],
-            [each.id for each in entries],
-            [each.ref for each in entries],
-            [each.payload for each in entries],
-            [each.attached for each in entries],
-            [each.prev for each in entries],
-            [each.hash for each in entries],
-            self._number,
-            [each[0] for each in bodies],
-            [each[1] for each in bodies],
-            [each[2] for each in bodies],
-            stamp,
-            self._number,
-        )
-        raw = self._open_connection.raw
+        statement, values = _FULL if group.texts else _BARE, self._values_of(group)
+        connection = self._open_connection
+        raw = connection.raw
         try:
             if fence is None:
-                raw.execute(_APPENDED, values, prepare=True)
+                connection.execute_prepared(statement, values, announce)
                 return
             with raw.transaction():
                 if raw.execute(_FENCED, (fence.name, fence.token)).fetchone() is None:
                     raise LeaseLost(f"another process took over `{fence.name}`: nothing is written")
-                raw.execute(_APPENDED, values, prepare=True)
+                connection.execute_prepared(statement, values, announce)
         except psycopg.Error as error:
             raise translate_error(error, str(self._place)) from error
+
+    def _values_of(self, group: EntryGroup) -> list[bytes]:
+        entries = group.entries
+        bodies = [
+            (entry.seq, place, body)
+            for entry, draft in zip(entries, group.drafts, strict=True)
+            for place, body in enumerate(draft.attachments)
+        ]
+        values = [
+            int8_value(self._number),
+            group.stamp,
+            int8_array([each.seq for each in entries]),
+            int8_array([each.at for each in entries]),
+            text_array([each.kind for each in entries]),
+            text_array([each.id for each in entries]),
+            text_array([each.ref for each in entries]),
+            bytea_array([each.payload for each in entries]),
+            bytea_array([each.attached for each in entries]),
+            bytea_array([each.prev for each in entries]),
+            bytea_array([each.hash for each in entries]),
+            int8_array([each[0] for each in bodies]),
+            int8_array([each[1] for each in bodies]),
+            bytea_array([each[2] for each in bodies]),
+        ]
+        if group.texts:
+            # In one order everywhere: two writers of the same texts never wait for each other.
+            texts = sorted({each.digest: each for each in group.texts}.items())
+            values += [
+                text_array([digest for digest, _ in texts]),
+                text_array([each.kept for _, each in texts]),
+                bytea_array([each.text for _, each in texts]),
+            ]
+        return values
 
     def restamp(self, before: bytes, after: bytes) -> None:
         """Renew the stamp on the chain's end, unless a commit has renewed it meanwhile."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from pointsman.storage.sqlite.database import (
     insert_rows,
     open_database,
 )
-from pointsman.storage.writer.chain_rows import Fence
+from pointsman.storage.writer.chain_rows import EntryGroup, Fence
 from pointsman.storage.writer.checkpoints import CheckpointFolder, chains_with_checkpoints
 from pointsman.storage.writer.lease import Lease
 
@@ -71,6 +71,7 @@ class SqliteRows:
     failures = (apsw.Error, OSError)
     damages = (apsw.CorruptError, apsw.NotADBError)
     is_lost = False
+    is_remote = False
 
     _connection: SqliteConnection
 
@@ -114,13 +115,13 @@ class SqliteRows:
 
     def append(
         self,
-        entries: Sequence[Entry],
-        drafts: Sequence[Draft],
-        stamp: bytes,
+        group: EntryGroup,
+        announce: Callable[[], None],
         fence: Fence | None = None,  # noqa: ARG002 - a lock of this process cannot be lost
     ) -> None:
         """Make entries, their attachments and the end of the chain durable, or none of it."""
-        rows = appended_rows(self._number, entries, drafts, stamp)
+        announce()
+        rows = appended_rows(self._number, group.entries, group.drafts, group.stamp)
         insert_rows(self._connection, SQL["append"], rows)
 
     def restamp(self, before: bytes, after: bytes) -> None:

@@ -11,25 +11,19 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 import apsw
-from msgspec import Struct
 
 from pointsman.errors import LedgerError, LedgerUnavailable
 from pointsman.kernel.content import Retain, Sealed, seal_text
 from pointsman.storage.place import Where
 from pointsman.storage.sqlite.database import LOG_PAGES, SQL, in_transaction, insert_rows
 from pointsman.storage.sqlite.place import place_of
+from pointsman.storage.writer.chain_rows import KeptText
 from pointsman.storage.writer.group import CommitPolicy, GroupCommit, Waiter
 
 SCHEMA = "content.sql"
 
 A = TypeVar("A")
 T = TypeVar("T")
-
-
-class _Kept(Struct, frozen=True):
-    digest: str
-    kept: str
-    text: bytes
 
 
 class ContentStore:
@@ -49,7 +43,7 @@ class ContentStore:
         self._place = place_of(where)
         self._connection = self._place.lasting(SCHEMA)
         self._is_down = False
-        self._group: GroupCommit[_Kept, Sequence[_Kept], None] = GroupCommit(
+        self._group: GroupCommit[KeptText, Sequence[KeptText], None] = GroupCommit(
             "content", self._commit, self._tend, policy=policy
         )
 
@@ -60,13 +54,18 @@ class ContentStore:
             self._group.hand_in(self._item(seal, text), expect())
         return seal
 
+    def seal(self, text: str) -> tuple[Sealed, KeptText | None]:
+        """Seal a text, and return the form to keep with its entry, if the home keeps any."""
+        seal = seal_text(text, self._key)
+        return seal, None if self._retain == "digest" else self._item(seal, text)
+
     def begin_commit(self, started: SimpleQueue[None]) -> bool:
         """Begin a deferred commit; True where `started` will be told that it is being written."""
         return self._group.begin_commit(started)
 
-    def _item(self, seal: Sealed, text: str) -> _Kept:
+    def _item(self, seal: Sealed, text: str) -> KeptText:
         kept = self._redact(text) if self._retain == "redacted" else text
-        return _Kept(seal.digest, self._retain, kept.encode("utf-8", "surrogatepass"))
+        return KeptText(seal.digest, self._retain, kept.encode("utf-8", "surrogatepass"))
 
     def erase(self, digests: Iterable[str]) -> int:
         """Forget texts for good, also from the log and from freed pages; count those there were.
@@ -89,7 +88,7 @@ class ContentStore:
         connection.scrub()
         return count
 
-    def _commit(self, items: Sequence[_Kept]) -> list[None]:
+    def _commit(self, items: Sequence[KeptText]) -> list[None]:
         rows = [(item.digest, item.kept, item.text) for item in items]
         self._write(self._insert, rows)
         return [None] * len(items)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -18,6 +18,25 @@ class Fence(Struct, frozen=True):
     token: int
 
 
+class KeptText(Struct, frozen=True):
+    """A text as the home keeps it: under its digest, in one form."""
+
+    digest: str
+    kept: str
+    text: bytes
+
+
+class EntryGroup(Struct, frozen=True):
+    """Entries that stand at the end of the chain, and the signature over where it ends then."""
+
+    began: float
+    entries: Sequence[Entry]
+    drafts: Sequence[Draft]
+    stamp: bytes
+    texts: Sequence[KeptText] = ()
+    """Texts that are durable with them, where the database keeps both."""
+
+
 class ChainRows(Protocol):
     """The rows of one chain. Their writer is the only one, or finds out at once."""
 
@@ -29,6 +48,11 @@ class ChainRows(Protocol):
     @property
     def damages(self) -> tuple[type[Exception], ...]:
         """Those of the failures that say the database is damaged."""
+        ...
+
+    @property
+    def is_remote(self) -> bool:
+        """Tell whether the database is a server's: texts may come with their entries then."""
         ...
 
     @property
@@ -62,15 +86,12 @@ class ChainRows(Protocol):
         ...
 
     def append(
-        self,
-        entries: Sequence[Entry],
-        drafts: Sequence[Draft],
-        stamp: bytes,
-        fence: Fence | None = None,
+        self, group: EntryGroup, announce: Callable[[], None], fence: Fence | None = None
     ) -> None:
-        """Make entries, their attachments and the end of the chain durable, or none of it.
+        """Make entries, what belongs to them and the end of the chain durable, or none of it.
 
-        Raises `LeaseLost` where another has taken the lease that the fence is of.
+        Calls `announce` once it needs nothing of the interpreter until that is done. Raises
+        `LeaseLost` where another has taken the lease that the fence is of.
         """
         ...
 

@@ -177,13 +177,26 @@ class GroupCommit(Generic[T, P, R]):
         if is_idle:
             self._policy.defer(self._ring_deferred)
 
-    def begin_commit(self, started: SimpleQueue[None], most: int = MOST) -> bool:
+    def begin_commit(
+        self, started: SimpleQueue[None], most: int = MOST, *, alone: bool = False
+    ) -> bool:
         """Prepare a group on this thread, and have the writer thread commit it next.
 
         True where `started` will be told that it is being written: from then on the writer needs
         nothing of the interpreter, and the caller goes on while it writes and syncs. False where
-        another group is being written, nothing waits, or more than `most` items do.
+        another group is being written, nothing waits, or more than `most` items do. `alone`: where
+        another group is being written, none is prepared behind it.
         """
+        if alone:
+            if not self._committing.acquire(blocking=False):
+                return False
+            try:
+                return self._begin_commit(started, most, is_free=True)
+            finally:
+                self._committing.release()
+        return self._begin_commit(started, most, is_free=None)
+
+    def _begin_commit(self, started: SimpleQueue[None], most: int, *, is_free: bool | None) -> bool:
         is_fit = self._waiters > 0 and min(len(self._waiting), MOST) <= most
         if not is_fit or not self._preparing.acquire(blocking=False):
             return False
@@ -191,9 +204,9 @@ class GroupCommit(Generic[T, P, R]):
             if self._prepared is not None:
                 return False
             group = self._prepare_group(most)
-            is_next = (
-                group is not None and group.content is not None and not self._committing.locked()
-            )
+            if is_free is None:
+                is_free = not self._committing.locked()
+            is_next = group is not None and group.content is not None and is_free
             self._started = started if is_next else None
             with self._lock:
                 self._prepared = group

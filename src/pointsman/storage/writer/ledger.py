@@ -32,7 +32,7 @@ from pointsman.kernel.entry import Chain, Draft, Entry, Head, check_draft, head_
 from pointsman.kernel.merkle import Frontier, append_leaves
 from pointsman.kernel.signing import SigningKey, VerifyKey, is_stamped, signed_size, stamp
 from pointsman.kernel.verification import ChainReport, FaultCode, Pass
-from pointsman.storage.writer.chain_rows import Fence, LedgerPlace
+from pointsman.storage.writer.chain_rows import EntryGroup, Fence, KeptText, LedgerPlace
 from pointsman.storage.writer.group import MOST, CommitPolicy, GroupCommit, Waiter
 
 TAIL_ENTRIES = 10_000
@@ -61,13 +61,14 @@ class Health(Struct, frozen=True):
     cause: str = ""
 
 
-class _Group(Struct, frozen=True):
-    """Entries that stand at the end of the chain, and the signature over where it ends then."""
+class _WithText(Struct, frozen=True):
+    """An entry, and a text that is durable with it or not at all."""
 
-    began: float
-    entries: list[Entry]
-    drafts: Sequence[Draft]
-    stamp: bytes
+    entry: Draft | Making
+    text: KeptText
+
+
+_Item = Draft | Making | _WithText
 
 
 class LedgerWriter:
@@ -102,7 +103,7 @@ class LedgerWriter:
             raise LedgerBroken(f"the database is damaged: {error}") from error
         except self._rows.failures as error:
             raise LedgerUnavailable(f"the ledger cannot be opened: {_describe(error)}") from error
-        self._group: GroupCommit[Draft | Making, _Group, Receipt] = GroupCommit(
+        self._group: GroupCommit[_Item, EntryGroup, Receipt] = GroupCommit(
             f"ledger-{chain.name}",
             self._commit,
             self._housekeep,
@@ -151,8 +152,13 @@ class LedgerWriter:
         check_draft(draft)
         return self._group.commit_alone(lambda: self._commit(self._chain_group([draft]), fence)[0])
 
-    def hand_in(self, draft: Draft | Making, waiter: Waiter) -> None:
-        """Hand in an entry; the waiter gets its receipt once it is durable.
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether a text may be handed in with its entry."""
+        return self._rows.is_remote
+
+    def hand_in(self, draft: Draft | Making, waiter: Waiter, text: KeptText | None = None) -> None:
+        """Hand in an entry; the waiter gets its receipt once it is durable, a text with it.
 
         A function that makes the entry is called by the writer thread with all of its group, which
         takes half the time; while the writer is idle, it is called here and now.
@@ -160,8 +166,8 @@ class LedgerWriter:
         if isinstance(draft, Draft):
             check_draft(draft)
         elif self._group.is_idle:
-            draft = _resolve(draft)
-        self._group.hand_in(draft, waiter)
+            draft = _resolve_draft(draft)
+        self._group.hand_in(draft if text is None else _WithText(draft, text), waiter)
 
     def note(self, draft: Draft | Making) -> None:
         """Note an entry: it has no waiter, and is durable a moment later."""
@@ -175,7 +181,9 @@ class LedgerWriter:
         # it may be signing now.
         is_up = not self._cause and not self._rows.is_lost
         room = EVERY_ENTRIES - (self._tip.size - self._frontier.size)
-        return is_up and self._group.begin_commit(started, room)
+        # A connection that is waited on cannot be asked whether it is lost: answers look the same.
+        alone = self._rows.is_remote
+        return is_up and self._group.begin_commit(started, room, alone=alone)
 
     def close(self) -> None:
         """Write and sign all pending entries, and close the database.
@@ -278,9 +286,13 @@ class LedgerWriter:
                 return place
         return len(self._keys) - 1
 
-    def _chain_group(self, items: Sequence[Draft | Making]) -> _Group:
+    def _chain_group(self, items: Sequence[_Item]) -> EntryGroup:
         """Put a group at the end of the chain, behind one that is still written; writes nothing."""
-        drafts = cast("Sequence[Draft]", items)
+        texts = [each.text for each in items if isinstance(each, _WithText)]
+        bare = [each.entry if isinstance(each, _WithText) else each for each in items]
+        return self._chain_drafts(cast("Sequence[Draft]", bare), texts)
+
+    def _chain_drafts(self, drafts: Sequence[Draft], texts: Sequence[KeptText]) -> EntryGroup:
         # A server that went and came back between two writes costs no caller an answer.
         if self._cause or self._rows.is_lost:
             self._resume()
@@ -295,18 +307,17 @@ class LedgerWriter:
             head = head_after(entries[-1])
         self._tip, last = head, entries[-1]
         signed = stamp(self.chain, last.seq + 1, last.hash, self._key, self._frontier.size)
-        return _Group(began, entries, drafts, signed)
+        return EntryGroup(began, entries, drafts, signed, texts)
 
-    def _commit(self, group: _Group, fence: Fence | None = None) -> list[Receipt]:
+    def _commit(self, group: EntryGroup, fence: Fence | None = None) -> list[Receipt]:
         """Make a group durable, or raise without having acknowledged any of it."""
         if group.entries[0].prev != self._head.hash:
             # The one before it failed, or the chain was opened anew: it stands at no end.
             self._tip = self._head
-            group = self._chain_group(group.drafts)
+            group = self._chain_drafts(group.drafts, group.texts)
         entries = group.entries
-        self._group.announce_start()
         try:
-            self._rows.append(entries, group.drafts, group.stamp, fence)
+            self._rows.append(group, self._group.announce_start, fence)
         except self._failures as error:
             self._settle_doubt(entries[-1], error)
         else:
@@ -430,7 +441,13 @@ def _start_of(checkpoint: Checkpoint) -> tuple[Head, Frontier]:
     return head, checkpoint.frontier
 
 
-def _resolve(item: Draft | Making) -> Draft:
+def _resolve(item: _Item) -> _Item:
+    if isinstance(item, _WithText):
+        return _WithText(_resolve_draft(item.entry), item.text)
+    return _resolve_draft(item)
+
+
+def _resolve_draft(item: Draft | Making) -> Draft:
     if isinstance(item, Draft):
         return item
     draft = item()

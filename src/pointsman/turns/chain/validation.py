@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from msgspec import UNSET, Struct
 
 from pointsman.kernel.number import microusd_text
+from pointsman.placement.rules.zones import zone_text
 from pointsman.turns.facts import ActiveStop, TurnFacts
-from pointsman.turns.registry.models import Model, call_estimate, provider_of
+from pointsman.turns.registry.models import Model, call_estimate, lies_within, provider_of
 from pointsman.turns.trace import ValidationFailure
 
 
@@ -94,6 +95,10 @@ def _privacy(candidate: str, model: Model, facts: TurnFacts) -> Rejection | None
         return Rejection("privacy_blocked", reason)
     if facts.privacy_level == "local":
         return Rejection("privacy_blocked", f"{candidate} is in the cloud, this turn stays local")
+    if placed is not None and placed.zones is not UNSET and not lies_within(model, placed.zones):
+        within = zone_text(placed.zones)
+        reason = f"{candidate} is in {model.zone}, this turn stays within {within}"
+        return Rejection("privacy_blocked", f"{reason}: {placed.rule_id}")
     return None
 
 

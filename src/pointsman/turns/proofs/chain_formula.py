@@ -14,11 +14,11 @@ from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import MicroUsd
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope
 from pointsman.turns.learning.pattern import PatternSettings
-from pointsman.turns.policy import RoutingRule
+from pointsman.turns.policy import RoutingRule, known_zones
 from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import TRUE
 from pointsman.turns.proofs.turn_variables import TurnVariables
-from pointsman.turns.registry.models import TIERS, Model, call_estimate
+from pointsman.turns.registry.models import TIERS, Model, call_estimate, lies_within
 from pointsman.turns.rules.condition import Condition
 from pointsman.turns.rules.split import share_starts
 from pointsman.turns.trace import Slot
@@ -47,6 +47,7 @@ class World(Struct, frozen=True):
     max_output_tokens: int | None = None
     team_budgets: tuple[str, ...] = ()
     team_limits: tuple[MicroUsd, ...] = ()
+    zones: tuple[str, ...] = ()
 
 
 class ChainFormula:
@@ -68,6 +69,7 @@ class ChainFormula:
         """Where a local model was chosen by hand and could not take the turn."""
         self._no_model: list[int] = []
         budgets = ready.policy.budgets
+        self._zones = world.zones
         self._has_team = any(each.each == "tenant" for each in budgets)
         rest = self._by_hand()
         for scope, inside in self._scopes():
@@ -112,6 +114,7 @@ class ChainFormula:
         turn, can = self._turn, model.capabilities
         if model.location != "local":
             yield turn.flag("stays_local")
+            yield from (turn.zone(each) for each in self._zones if not lies_within(model, [each]))
         yield turn.out(name, is_local=model.location == "local")
         if can.supports_images is False:
             yield turn.flag("has_images")
@@ -255,7 +258,9 @@ class ChainFormula:
         left = self._defaults("global_default", ready.defaults, where)
         if not ready.defaults or ready.local_model in ready.defaults:
             return left
-        stays = self._both((left, self._either((self._turn.flag("stays_local"), self._kept_here))))
+        bound = (self._turn.zone(each) for each in self._zones)
+        is_kept = self._either((self._turn.flag("stays_local"), self._kept_here, *bound))
+        stays = self._both((left, is_kept))
         kept = self._win("global_default", "", ready.local_model, stays)
         return self._either((self._both((left, -stays)), kept))
 
@@ -271,7 +276,13 @@ def world_of(policies: Iterable[CompiledTurnPolicy]) -> World:
     rules += [rule for policy in policies_of for own in policy.workspaces for rule in own.rules]
     limits = sorted({limit for rule in rules for limit in team_limits(rule.when)})
     names = dict.fromkeys(each.name for each in budgets)
-    return World(tuple(shared), tuple(models), team_budgets=tuple(names), team_limits=tuple(limits))
+    return World(
+        tuple(shared),
+        tuple(models),
+        team_budgets=tuple(names),
+        team_limits=tuple(limits),
+        zones=tuple(sorted({zone for policy in policies_of for zone in known_zones(policy)})),
+    )
 
 
 def team_limits(asked: Condition) -> Iterator[MicroUsd]:

@@ -14,16 +14,23 @@ from pointsman.kernel.document import Document, Path
 from pointsman.kernel.literal import Count, SignedUsd, Usd
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
+from pointsman.placement.rules.zones import BUILT_IN_ZONES, ZoneName
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import Privacy
 from pointsman.turns.policy import RoutingRule, unknown_model_problems
-from pointsman.turns.proofs.chain_formula import ChainFormula, Winner, World, team_limits, world_of
+from pointsman.turns.proofs.chain_formula import (
+    ChainFormula,
+    Winner,
+    World,
+    team_limits,
+    world_of,
+)
 from pointsman.turns.proofs.examples import Example, make_example
 from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import Model
 from pointsman.turns.proofs.turn_variables import TurnVariables, is_met
-from pointsman.turns.registry.models import Location, Tier, model_id, provider_of
-from pointsman.turns.rules.condition import Condition, When, Words, condition
+from pointsman.turns.registry.models import Location, Tier, lies_within, model_id, provider_of
+from pointsman.turns.rules.condition import Condition, When, Words, asked_zones, condition
 from pointsman.turns.rules.condition import problems as condition_problems
 from pointsman.turns.trace import Slot
 
@@ -55,6 +62,8 @@ class ClaimedDecision(Struct, frozen=True, forbid_unknown_fields=True):
     model: Words | UnsetType = UNSET
     provider: Words | UnsetType = UNSET
     location: Location | UnsetType = UNSET
+    outside: ZoneName | UnsetType = UNSET
+    """A zone that the model does not lie within."""
     rule: Words | UnsetType = UNSET
     policy: Slot | UnsetType = UNSET
     no_model: bool | UnsetType = UNSET
@@ -160,11 +169,16 @@ class Prover:
             budget_left=_microusd(when.budget_left_usd),
             max_output_tokens=_or_none(when.max_output_tokens),
             team_limits=tuple(sorted(limits)),
+            zones=tuple(sorted({*self._world.zones, *_own_zones(when)})),
         )
         question = self._known.get(world)
         if question is None:
             question = self._known[world] = _Question(self._ready, world)
         return question.answer(claim)
+
+
+def _own_zones(when: ClaimedTurns) -> frozenset[str]:
+    return frozenset(asked_zones(own_condition(when))) - {*BUILT_IN_ZONES}
 
 
 def own_condition(when: ClaimedTurns) -> Condition:
@@ -178,7 +192,7 @@ class _Question:
     def __init__(self, ready: CompiledTurnPolicy, world: World) -> None:
         self._ready = ready
         self._world = world
-        self._turn = TurnVariables(team_budgets=world.team_budgets)
+        self._turn = TurnVariables(team_budgets=world.team_budgets, zones=world.zones)
         self._similar = SimilarTurns(self._turn, self._world.models)
         self._chain = ChainFormula(ready, self._turn, self._world, self._similar)
 
@@ -285,6 +299,7 @@ class _Question:
             (asked.model is UNSET or winner.model in map(self._name, _words(asked.model)))
             and (asked.provider is UNSET or provider_of(winner.model) in _words(asked.provider))
             and (asked.location is UNSET or model.location == asked.location)
+            and (asked.outside is UNSET or not lies_within(model, [asked.outside]))
             and (asked.rule is UNSET or winner.rule in _words(asked.rule))
             and (asked.policy is UNSET or winner.slot == asked.policy)
         )

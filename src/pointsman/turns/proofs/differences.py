@@ -76,7 +76,7 @@ class _Comparison:
     def __init__(self, before: CompiledTurnPolicy, after: CompiledTurnPolicy) -> None:
         self._policies = (before, after)
         self._world: World = world_of(self._policies)
-        self._turn = TurnVariables(team_budgets=self._world.team_budgets)
+        self._turn = TurnVariables(team_budgets=self._world.team_budgets, zones=self._world.zones)
         self._similar = SimilarTurns(self._turn, self._world.models)
         self._chains = tuple(
             ChainFormula(each, self._turn, self._world, self._similar) for each in self._policies

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.kernel.number import SCALE, billionths_text, microusd_text
+from pointsman.placement.rules.zones import BUILT_IN_ZONES
 from pointsman.turns.chain.override import MARKS, split_override
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.decide import decide
@@ -130,6 +131,7 @@ def given_facts(facts: TurnFacts, alias: str | None) -> GivenFacts:
         tool_names=None if facts.tool_names is UNSET else facts.tool_names,
         named_model=None if named is UNSET else named,
         max_output_tokens=None if facts.max_output_tokens is UNSET else facts.max_output_tokens,
+        stays_within=tuple(each for each in facts.zones if each not in BUILT_IN_ZONES),
     )
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pointsman.errors import PolicyTooComplex
 from pointsman.kernel.number import MicroUsd
 from pointsman.kernel.wb1 import Salted
+from pointsman.placement.rules.zones import BUILT_IN_ZONES
 from pointsman.turns.facts import (
     ANY_MODEL,
     BudgetLeft,
@@ -18,6 +19,7 @@ from pointsman.turns.facts import (
     Override,
     SplitUnits,
     TurnFacts,
+    placed_within,
 )
 from pointsman.turns.proofs.solver import Model
 from pointsman.turns.proofs.turn_variables import (
@@ -64,8 +66,7 @@ class FoundTurn:
         changed["cost_today_microusd"] = self._number("cost_today_microusd")
         changed["message"] = self._text(self._turn.texts, frozenset(), base.message)
         changed["workspace_path"] = self._workspace()
-        for name in dict.fromkeys(name for name, _ in self._turn.words):
-            changed[name] = self._word_list(name)
+        changed |= self._lists()
         if self._turn.callers:
             changed["caller"] = self._caller_facts()
         left = self._number("team_left_microusd")
@@ -148,6 +149,15 @@ class FoundTurn:
         above = (limit + 1 for limit, literal in limits.items() if self._model[literal] > 0)
         below = (limit for limit, literal in limits.items() if self._model[literal] < 0)
         return max(above, default=0), min(below, default=DRAWS - 1)
+
+    def _lists(self) -> dict[str, object]:
+        """Return the facts that are lists of words; that of zones stands in a placement."""
+        names = dict.fromkeys(name for name, _ in self._turn.words if name != "zones")
+        found: dict[str, object] = {name: self._word_list(name) for name in names}
+        zones = tuple(each for each in self._word_list("zones") if each not in BUILT_IN_ZONES)
+        if zones != tuple(each for each in self._turn.base.zones if each not in BUILT_IN_ZONES):
+            found["placement"] = placed_within(zones)
+        return found
 
     def _word_list(self, name: str) -> tuple[str, ...]:
         known = {word: lit for (kind, word), lit in self._turn.words.items() if kind == name}

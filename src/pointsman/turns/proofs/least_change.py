@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pointsman.kernel.document import printable, quote
 from pointsman.kernel.number import microusd_text
+from pointsman.placement.rules.zones import BUILT_IN_ZONES, zone_text
 from pointsman.turns.compiled import CompiledTurnPolicy, compile_policy
 from pointsman.turns.decide import decide
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
@@ -91,8 +92,11 @@ class _Search:
         self._base = ready.complete(facts)
         left = min((each.left_microusd for each in facts.budgets), default=None)
         named = replace(world_of([ready]), budget_left=left, max_output_tokens=facts.asked_output)
-        self._world: World = replace(named, team_budgets=(), team_limits=())
-        self.turn = TurnVariables(self._base)
+        zones = frozenset((*named.zones, *facts.zones)) - {*BUILT_IN_ZONES}
+        self._world: World = replace(
+            named, team_budgets=(), team_limits=(), zones=tuple(sorted(zones))
+        )
+        self.turn = TurnVariables(self._base, zones=self._world.zones)
         said = _recommendation(ready, facts)
         similar = SimilarTurns(self.turn, self._world.models, said)
         self.chain = ChainFormula(ready, self.turn, self._world, similar)
@@ -137,6 +141,7 @@ def _change_text(before: TurnFacts, after: TurnFacts, name: str) -> str:
         f" not {before.tokens_for(ANY_MODEL)}",
         "out": f"{value} is {'out' if is_out else 'not out'}",
         "stays_local": f"privacy_level is {after.privacy_level}",
+        "zones": f"the turn may go to {zone_text(after.zones)} and no farther",
         "message": f"the message is like {quote(str(after.message))}",
         "workspace": f"the workspace is {after.workspace_path or 'none'}",
         "override": f"the message begins with @{alias}" if alias else "the message has no @alias",

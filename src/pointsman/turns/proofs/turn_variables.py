@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.canonical import MAX_INT
+from pointsman.placement.rules.zones import CLOUD, LOCAL
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 from pointsman.turns.proofs.solver import TRUE, Literals, Model, Solver
 from pointsman.turns.proofs.texts import TextSearch
@@ -52,8 +53,15 @@ _EMPTY: Final = r"\A\z"
 class TurnVariables:
     """One turn that is looked for. Each literal says something about its facts."""
 
-    def __init__(self, base: TurnFacts = PLAIN, team_budgets: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        base: TurnFacts = PLAIN,
+        team_budgets: tuple[str, ...] = (),
+        zones: tuple[str, ...] = (),
+    ) -> None:
         self.base = base
+        self.zones = zones
+        """The zones beside the built-in ones that a turn may have to stay within."""
         self.team_budgets = team_budgets
         """The budgets for each tenant; one variable stands for what the tightest still allows."""
         self.solver = Solver(self._broken_texts)
@@ -136,6 +144,19 @@ class TurnVariables:
             self.words[name, word] = self.solver.choice(prefers=has)
         return self.words[name, word]
 
+    def zone(self, name: str) -> int:
+        """Return a literal that holds where a turn must stay within a zone, and no wider one."""
+        if name == LOCAL:
+            return self.flag("stays_local")
+        if name == CLOUD:
+            bound = (-self.zone(each) for each in self.zones)
+            return self.solver.both((-self.flag("stays_local"), *bound))
+        if name not in self.zones:
+            return -TRUE
+        if ("zones", name) not in self.words:
+            self.solver.add((-self.flag("stays_local"), -self.word("zones", name)))
+        return self.word("zones", name)
+
     def out(self, model: str, *, is_local: bool) -> int:
         """Return a literal that holds where a model is out, lacks its key or is not permitted."""
         if model not in self.outages:
@@ -205,6 +226,8 @@ class TurnVariables:
         for name, words in lists.items():
             if words is not None and words is not UNSET:
                 yield self.solver.either(self.word(name, each) for each in words)
+        if asked.zone_is is not UNSET:
+            yield self.solver.either(self.zone(each) for each in asked.zone_is)
         callers: tuple[tuple[tuple[str, ...] | UnsetType, tuple[CallerName, ...]], ...] = (
             (asked.key_is, ("key_id", "key_name")),
             (asked.tenant_is, ("tenant",)),
@@ -384,8 +407,7 @@ def flag_of(facts: TurnFacts, name: FlagName) -> bool:
     if name == "has_workspace":
         return facts.workspace_path is not None
     if name == "stays_local":
-        placed = facts.placement
-        return facts.privacy_level == "local" or (placed is not None and placed.gate == "local")
+        return LOCAL in facts.zones
     return bool(getattr(facts, name))
 
 

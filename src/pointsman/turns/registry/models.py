@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.errors import DocumentError, Problem
@@ -19,6 +19,14 @@ from pointsman.kernel.nearest import nearest
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
 from pointsman.kernel.yaml_text import parse_yaml
+from pointsman.placement.rules.zones import (
+    CLOUD,
+    LOCAL,
+    ZoneName,
+    Zones,
+    unknown_zone_problems,
+    zones_around,
+)
 from pointsman.turns.registry.catalogue import NOTHING_KNOWN, Capabilities, merge_capabilities
 from pointsman.turns.registry.login import ProviderKey, ProviderLogin, SecretRef
 from pointsman.turns.registry.prices import Price, highest_cost, output_bound
@@ -111,6 +119,7 @@ class GivenModel(Struct, frozen=True, forbid_unknown_fields=True):
     deployments: tuple[GivenDeployment, ...] = ()
     capabilities: Capabilities = Capabilities()
     price: GivenPrice | None = None
+    zone: ZoneName | UnsetType = UNSET
 
 
 class ModelsFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,6 +140,31 @@ class Model(Struct, frozen=True, forbid_unknown_fields=True):
     aliases: tuple[str, ...] = ()
     capabilities: Capabilities = Capabilities()
     price: Price | None = None
+    zones: tuple[str, ...] | UnsetType = UNSET
+    """The zone of a model in the cloud, then all those it lies within; UNSET where it has none."""
+
+    @property
+    def zone(self) -> str:
+        """The zone the model stands in: its location where models.yaml names no other."""
+        return self.location if self.zones is UNSET else self.zones[0]
+
+
+def lies_within(model: Model, zones: Iterable[str]) -> bool:
+    """Tell whether a model lies within all these zones: a local one lies within every zone."""
+    if model.location == "local":
+        return True
+    own: tuple[str, ...] = () if model.zones is UNSET else model.zones
+    return all(zone in own or zone == CLOUD for zone in zones)
+
+
+def in_zones(models: Mapping[str, Model], zones: Zones) -> dict[str, Model]:
+    """Return models that know all the zones they lie within."""
+    return {
+        name: model
+        if model.zones is UNSET
+        else replace(model, zones=zones_around(model.zone, zones))
+        for name, model in models.items()
+    }
 
 
 NO_MODELS = ModelsFile(schema_version=1)
@@ -153,9 +187,19 @@ EMBEDDED = GivenModel(
 )
 
 
-def read_models(text: bytes, source: str) -> ModelsFile:
-    """Read `models.yaml`, or raise with every problem at its place."""
-    return conform(parse_yaml(text, source), ModelsFile, _problems)
+def read_models(text: bytes, source: str, zones: Mapping[str, object] | None = None) -> ModelsFile:
+    """Read `models.yaml`, or raise with every problem at its place.
+
+    With `zones`, those that placement.yaml names, a model may stand in no other.
+    """
+
+    def zone_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
+        for name, model in models.models.items():
+            if zones is not None and model.zone is not UNSET:
+                at: Path = ("models", name, "zone")
+                yield from unknown_zone_problems(model.zone, zones, document, at)
+
+    return conform(parse_yaml(text, source), ModelsFile, _problems, zone_problems)
 
 
 def named_models(text: bytes) -> frozenset[str] | None:
@@ -262,6 +306,7 @@ def _complete(
         aliases=model.aliases,
         capabilities=merge_capabilities((model.capabilities, *known)),
         price=price,
+        zones=UNSET if model.zone in {UNSET, model.location} else (model.zone,),
     )
 
 
@@ -289,9 +334,13 @@ def _problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
 def _model_problems(models: ModelsFile, document: Document) -> Iterable[Problem]:
     providers = [*models.providers, provider_of(EMBEDDED_MODEL)]
     seen: dict[str, str] = {}
-    for name in models.models:
+    for name, given in models.models.items():
         path: Path = ("models", name)
         provider = provider_of(model_id(name))
+        if given.zone is not UNSET and (given.zone == LOCAL) != (given.location == LOCAL):
+            message = "what runs on this machine stands in the zone `local`, and nothing else does"
+            hint = "a `zone` of yours is for a model with `location: cloud`"
+            yield document.problem((*path, "zone"), Code.INVALID_VALUE, message, hint)
         if not _MODEL_ID.fullmatch(name):
             message, hint = f"`{name}` is no model id", "write it like `provider:name`"
             yield document.problem(path, Code.INVALID_VALUE, message, hint, key=True)

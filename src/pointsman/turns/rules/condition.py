@@ -104,6 +104,7 @@ class When(Struct, frozen=True, forbid_unknown_fields=True):
     tenant_is: Words | UnsetType = UNSET
     agent_is: Words | UnsetType = UNSET
     tool_names_include: Words | UnsetType = UNSET
+    zone_is: Words | UnsetType = UNSET
     any_of: tuple[When, ...] | UnsetType = UNSET
     all_of: tuple[When, ...] | UnsetType = UNSET
     not_: When | UnsetType = field(default=UNSET, name="not")
@@ -141,6 +142,7 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
     tenant_is: tuple[str, ...] | UnsetType = UNSET
     agent_is: tuple[str, ...] | UnsetType = UNSET
     tool_names_include: tuple[str, ...] | UnsetType = UNSET
+    zone_is: tuple[str, ...] | UnsetType = UNSET
 
 
 TREES = ("any_of", "all_of", "not_")
@@ -175,6 +177,7 @@ def condition(when: When) -> Condition:
         tenant_is=_set_words(when.tenant_is),
         agent_is=UNSET if agents is UNSET else tuple(map(ascii_lower, agents)),
         tool_names_include=_set_words(when.tool_names_include),
+        zone_is=_set_words(when.zone_is),
     )
 
 
@@ -190,6 +193,25 @@ def predicates(asked: Condition) -> frozenset[str]:
     """Return the fields that a condition or one inside of it has."""
     inner = (*(asked.any_of or ()), *(asked.all_of or ()), *((asked.not_,) if asked.not_ else ()))
     return frozenset(set_fields(asked)).union(*map(predicates, inner))
+
+
+def written_zones(when: When) -> Iterator[tuple[Path, str]]:
+    """Yield every zone that a condition asks for, with its place in it."""
+    for zone in _words(when.zone_is) or ():
+        yield ("zone_is",), zone
+    for name in ("any_of", "all_of"):
+        for index, inner in enumerate(getattr(when, name) or ()):
+            yield from (((name, index, *at), zone) for at, zone in written_zones(inner))
+    if not isinstance(when.not_, UnsetType):
+        yield from ((("not", *at), zone) for at, zone in written_zones(when.not_))
+
+
+def asked_zones(asked: Condition) -> Iterator[str]:
+    """Yield the zones that a condition asks about."""
+    yield from () if asked.zone_is is UNSET else asked.zone_is
+    denied = () if asked.not_ is None else (asked.not_,)
+    for inner in (*(asked.any_of or ()), *(asked.all_of or ()), *denied):
+        yield from asked_zones(inner)
 
 
 def message_patterns(asked: Condition) -> Iterator[str]:
@@ -245,6 +267,7 @@ def _list_problems(when: When, document: Document, path: Path) -> Iterable[Probl
     for name in (
         "any_of", "all_of", "message_contains_any", "skills_matching_message_includes",
         "file_extensions_in_context", "key_is", "tenant_is", "agent_is", "tool_names_include",
+        "zone_is",
     ):  # fmt: skip
         value = getattr(when, name)
         members = (value,) if isinstance(value, str) else value
@@ -329,6 +352,9 @@ def _list_tests(asked: Condition) -> Iterable[Test]:
     if asked.tool_names_include is not UNSET:
         tools = frozenset(asked.tool_names_include)
         yield lambda look: not tools.isdisjoint(look.tool_names)
+    if asked.zone_is is not UNSET:
+        zones = frozenset(asked.zone_is)
+        yield lambda look: not zones.isdisjoint(look.facts.zones)
 
 
 def _caller_tests(asked: Condition) -> Iterable[Test]:

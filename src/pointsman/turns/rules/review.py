@@ -5,7 +5,7 @@ Nothing here rejects a policy. Statements about a rule are exact, warnings are s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import UNSET, Struct
 
@@ -14,9 +14,9 @@ from pointsman.kernel.document import quote
 from pointsman.kernel.number import microusd_text
 from pointsman.turns.chain.validation import Rejection, rejection
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
-from pointsman.turns.facts import TurnFacts
-from pointsman.turns.policy import RoutingRule, TurnPolicy
-from pointsman.turns.registry.models import TIERS, Model
+from pointsman.turns.facts import TurnFacts, placed_within
+from pointsman.turns.policy import RoutingRule, TurnPolicy, known_zones
+from pointsman.turns.registry.models import TIERS, Model, lies_within
 from pointsman.turns.rules.condition import TREES, Condition, TimeWindow, predicates, set_fields
 from pointsman.turns.rules.implication import (
     Parts,
@@ -50,6 +50,10 @@ class Concern(Meaning):
         "turns.pattern_ascii",
         "`\\b` or `\\w` stands beside a letter that it does not know",
     )
+    NO_ZONE_MODEL = (
+        "turns.zone_without_model",
+        "turns are kept within a zone, and no cloud model lies within it",
+    )
     NO_TIER_MODEL = "turns.tier_without_model", "delegation is set up and a tier has no model"
 
 
@@ -72,6 +76,15 @@ def review(policy: TurnPolicy) -> tuple[Finding, ...]:
         *_budget_findings(ready),
         *_tier_findings(ready),
     )
+
+
+def zone_findings(policy: TurnPolicy, named: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """Find zones without a model in the cloud; `named` says what keeps turns within which zone."""
+    cloud = [model for model in policy.models.values() if model.location != "local"]
+    for what, zone in named:
+        if not any(lies_within(model, [zone]) for model in cloud):
+            message = f"{what} keeps turns within {zone}, where only the models of this machine are"
+            yield Finding(Concern.NO_ZONE_MODEL, message)
 
 
 class Scoped(Struct, frozen=True):
@@ -291,6 +304,14 @@ class Proof(Struct, frozen=True):
     explanation: str
 
 
+class ZoneProof(Struct, frozen=True):
+    """Whether a turn that must stay within a zone can reach no model outside of it."""
+
+    zone: str
+    holds: bool
+    explanation: str
+
+
 def local_proof(policy: TurnPolicy) -> Proof:
     """Try every candidate of every slot against the most permissive facts that stay local.
 
@@ -304,6 +325,28 @@ def local_proof(policy: TurnPolicy) -> Proof:
     blocked = [each for each in cloud if _is_privacy(vetoes[each.model])]
     holds = len(blocked) == len(cloud) and all(_is_local(policy, e.model) for e in reachable)
     return Proof(holds, reachable, _proof_text(len(blocked), len(cloud), reachable))
+
+
+def zone_proofs(policy: TurnPolicy) -> tuple[ZoneProof, ...]:
+    """Try every candidate of every slot against the most permissive facts that stay in each zone.
+
+    INVARIANT: as for `local_proof`; zones beside the one that is tried only add vetoes.
+    """
+    ready = compile_policy(policy)
+    candidates = list(dict.fromkeys(_sources(ready)))
+    return tuple(_prove_zone(policy, zone, candidates) for zone in known_zones(policy))
+
+
+def _prove_zone(policy: TurnPolicy, zone: str, candidates: Sequence[Source]) -> ZoneProof:
+    facts = TurnFacts("", placement=placed_within((zone,)))
+    vetoes = {each.model: rejection(each.model, policy.models, facts) for each in candidates}
+    outside = [each for each in candidates if not lies_within(policy.models[each.model], [zone])]
+    blocked = [each for each in outside if _is_privacy(vetoes[each.model])]
+    models = {each.model for each in candidates if vetoes[each.model] is None}
+    cloud = sum(not _is_local(policy, each) for each in models)
+    text = f"{len(blocked)} of {len(outside)} ways out of {zone} are blocked for turns within it"
+    many = "1 cloud model may" if cloud == 1 else f"{cloud} cloud models may"
+    return ZoneProof(zone, len(blocked) == len(outside), f"{text}; {many} take them")
 
 
 def _is_local(policy: TurnPolicy, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pointsman.kernel.instant import Instant
@@ -38,14 +38,20 @@ FOR UPDATE SKIP LOCKED
 """
 _NOW: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _AHEAD: Final = """
-SELECT asked.id, s.pinned_model, t.turn_id, t.decision_id, t.model, t.calls, t.is_escalated
-FROM unnest(%(sessions)s::text[]) AS asked (id)
+SELECT asked.id, s.pinned_model, events.count,
+    t.turn_id, t.decision_id, t.model, t.calls, t.is_escalated
+FROM (
+    SELECT count(*) FROM pointsman_ledger.entries
+    WHERE kind >= %(kind)s AND kind < %(beyond)s AND at_us >= %(since)s
+) AS events, unnest(%(sessions)s::text[]) AS asked (id)
 LEFT JOIN pointsman_sessions.session AS s ON s.id = asked.id
 LEFT JOIN turns AS t ON t.session_id = asked.id
 """
-_HOLD_TURN: Final = """
+_HOLD_TURNS: Final = """
 INSERT INTO turns (session_id, turn_id, decision_id, model, calls, is_escalated, at_us)
-VALUES (%s, %s, %s, %s, %s, %s, %s)
+SELECT * FROM unnest(
+    %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::boolean[], %s::bigint[]
+)
 ON CONFLICT (session_id) DO UPDATE SET
     turn_id = excluded.turn_id, decision_id = excluded.decision_id, model = excluded.model,
     calls = excluded.calls, is_escalated = excluded.is_escalated, at_us = excluded.at_us
@@ -105,20 +111,32 @@ class SharedState:
             row = raw.execute(_NOW).fetchone()
         return 0 if row is None else int(row[0])
 
-    def ahead_of(self, session_ids: Sequence[str]) -> dict[str, LookAhead]:
-        """Return what all replicas know of sessions, as it is now; in one journey."""
-        with self._pool.lent() as raw:
-            rows = raw.execute(_AHEAD, {"sessions": [*session_ids]}, prepare=True).fetchall()
-        return {
-            str(name): LookAhead(pinned or "", None if turn[0] is None else WaitingTurn(*turn))
-            for name, pinned, *turn in rows
-        }
+    def ahead_of(
+        self, session_ids: Sequence[str], kind: str, since: Instant
+    ) -> tuple[dict[str, LookAhead], int]:
+        """Return what all replicas know of sessions, as it is now; in one journey.
 
-    def hold_turn(self, session_id: str, turn: WaitingTurn, at: Instant) -> None:
-        """Remember the model of a turn that waits for a tool; durable when this returns."""
-        said = (turn.turn_id, turn.decision_id, turn.model, turn.calls, turn.is_escalated)
+        Beside it, how many entries there are since an instant whose kind begins like this.
+        """
+        asked = {
+            "sessions": [*session_ids], "kind": kind, "beyond": f"{kind}\x7f", "since": since
+        }  # fmt: skip
         with self._pool.lent() as raw:
-            raw.execute(_HOLD_TURN, (session_id, *said, at))
+            rows = raw.execute(_AHEAD, asked, prepare=True, binary=True).fetchall()
+        known = {
+            str(name): LookAhead(pinned or "", None if turn[0] is None else WaitingTurn(*turn))
+            for name, pinned, _, *turn in rows
+        }
+        return known, int(rows[0][2]) if rows else 0
+
+    def hold_turns(self, turns: Mapping[str, tuple[WaitingTurn, Instant]]) -> None:
+        """Remember the models of turns that wait for a tool, by session; durable on return."""
+        rows = [
+            (name, turn.turn_id, turn.decision_id, turn.model, turn.calls, turn.is_escalated, at)
+            for name, (turn, at) in sorted(turns.items())
+        ]
+        with self._pool.lent() as raw:
+            raw.execute(_HOLD_TURNS, [*map(list, zip(*rows, strict=True))], prepare=True)
 
     def tell(self, body: bytes) -> None:
         """Append an event; one at a time, so that no reader sees a later one first."""
