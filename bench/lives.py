@@ -240,14 +240,14 @@ def all_lives() -> Iterator[Life]:
     weak = ("mixtral-8x7b",)
     ask = {"second_opinion": {"ask": [f"m:{each}" for each in ASKED[0]]}}
     for name, pattern, verdicts in (
-        ("cold", best, 10),
         ("explore", explore, 5),
         ("explore", explore, 10),
         ("shadow", shadow, 10),
     ):
         yield Life(MMLU, name, pattern, verdicts, 0, weak)
+    # With one model known there is nothing to choose: more verdicts change nothing.
+    yield Life(ANSWERS, "cold", best, 5, 0, ASKED[0])
     for name, pattern in (
-        ("cold", best),
         ("explore", explore),
         ("shadow", shadow),
         ("explore, opinion", {**explore, **ask}),
