@@ -69,12 +69,12 @@ TAIL = """
 ## What they say
 
 - A second opinion pays from the first turn on and without a verdict: for less than a point of
-  quality it costs three tenths. It can miss, too: of ten picked pairs, {missed} came out more than a
-  point below on the half that was not looked at, and in a hundred turns chance alone is three
+  quality it costs three tenths. It can miss, too: of ten picked pairs, {missed} came out more than
+  a point below on the half that was not looked at, and in a hundred turns chance alone is three
   points.
 - A cold store changes nothing, however long it lives: it knows one model. Exploring and shadow
-  runs make it choose, and what it saves grows with the verdicts; with every turn judged, shadow runs
-  reach 57 % of the cost for 0.4 points. Exploring alone was up to 1.8 points below the default.
+  runs make it choose, and what it saves grows with the verdicts; with every turn judged, shadow
+  runs reach 57 % of the cost for 0.4 points. Exploring alone was up to 1.8 points below it.
 - With two models that are far apart, as in the long lives, there is little to save.
 - A turn with a second opinion is not learned from, so that *explore, opinion* learns from its tries
   alone: it neither gains nor loses much by them.
