@@ -85,6 +85,10 @@ test-main: env envs browser servers
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --include='src/pointsman/kernel/*' --fail-under=100
 
+.PHONY: quick
+quick: env ## the tests of the change at hand, within a minute; BASE=<rev> compares with another revision
+	$(BIN)/python scripts/quick_tests.py --base $(or $(BASE),HEAD)
+
 test-others: envs
 	@for python in .venv-3.*/bin/python; do \
 	  [ -x "$$python" ] || { echo "no other CPython found"; break; }; \
@@ -175,6 +179,11 @@ clients: env ## real clients, each in an environment of its own, against a gatew
 
 campaign-crash: env ## 1,000 kills
 	$(BIN)/python -m campaigns.crash
+.PHONY: campaign-simulation campaign-planted
+campaign-simulation: env ## 1,000 lives of the whole product in simulated time; SEEDS=1-1000
+	$(BIN)/python -m campaigns.simulation --seeds $(or $(SEEDS),1-1000)
+campaign-planted: env ## 40 faults planted in copies of the product: how many simulated lives find
+	$(BIN)/python -m campaigns.planted
 campaign-power-loss: env ## 100,000 simulated power cuts
 	$(BIN)/python -m campaigns.power_loss
 campaign-tamper: env ## every bit of a bundle
