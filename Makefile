@@ -7,7 +7,7 @@ RUN := $(if $(wildcard .venv/.complete),.venv,.venv-run)
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs site dist check-dist public-names word-counts trace-turn lock \
+.PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs site newcomer dist check-dist public-names word-counts trace-turn lock \
         clients campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-proofs campaign-bisect campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
@@ -117,6 +117,9 @@ docs: env ## write the generated pages anew
 
 site: env ## the documentation as static pages with a search that needs no server, in build/site
 	$(BIN)/python scripts/site/build.py
+
+newcomer: ## walk a newcomer's path in a fresh clone, with times: run, first answer, why, dashboard, demo
+	$(PYTHON) scripts/newcomer.py
 
 dist: env-run ## wheel, source archive, bill of materials and digests, in build/dist: the same bytes each time
 	$(RUN)/bin/python scripts/dist/build.py
