@@ -62,10 +62,10 @@ def taint_rule(policy: PlacementPolicy, placing: PlacementRuling) -> str:
     facts, found = placing.facts, placing.facts.sensitivity
     if facts.privacy_level == "local":
         return "PRIVACY_LOCAL"
-    if policy.stays_local:
+    if policy.asks_detector:
         if found is None or found.has_failed:
             return "SENSITIVE_UNKNOWN"
-        if staying(found, policy.stays_local):
+        if staying(found, policy.stays_local, policy.masked_kinds, facts.masking):
             return "SENSITIVE_LOCAL"
     return "POLICY_FORCE_LOCAL" if placing.trace.inputs.policy_action == "force_local" else ""
 

@@ -20,7 +20,9 @@ def new_flow(live: LiveTurn) -> Flow:
     about = PlacedTurn(
         live.turn_id, live.session_id, live.asked_at, live.items if live.is_derived else None
     )
-    asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text)
+    asked = pointsman.gather_placement(
+        in_force, facts, about, live.leaving_text, None if live.operation else live.mask
+    )
     return turn(
         policies_in_force(in_force),
         asked,
@@ -50,7 +52,7 @@ def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:
         pointsman.clock.now(),
         live.items if live.is_derived else None,
     )
-    asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text)
+    asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text, live.mask)
     return continue_turn(policies_in_force(in_force), asked, lock)
 
 
