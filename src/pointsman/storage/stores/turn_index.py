@@ -20,6 +20,7 @@ from pointsman.storage.sqlite.database import (
     named_blocks,
     open_database,
     sql_text,
+    sqlite_errors_told,
     told_errors,
 )
 from pointsman.storage.stores.turn_rows import (
@@ -386,4 +387,5 @@ def opened_index(path: Path) -> TurnIndex:
     except (apsw.Error, OSError, ValueError):
         for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
             each.unlink(missing_ok=True)
-        return TurnIndex(path)
+        with sqlite_errors_told(path):
+            return TurnIndex(path)
