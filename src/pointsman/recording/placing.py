@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.content import Sealed
@@ -20,6 +20,7 @@ from pointsman.placement.facts import (
     Taint,
     placement_facts,
 )
+from pointsman.recording.labels import NO_ITEMS, ToolItems, labels_of
 from pointsman.recording.own_detectors import OwnDetectors, with_own
 from pointsman.recording.taints import Taints
 from pointsman.signals.sensitivity import LongText, sensitivity, sensitivity_of_parts
@@ -38,6 +39,10 @@ class PlacedTurn(Struct, frozen=True):
     asked_at: Instant
     items: Callable[[], Iterable[str]] | None = None
     """Names what stands in the history, where the session is known by its opening alone."""
+    tools: Callable[[], ToolItems] = lambda: NO_ITEMS
+    """Finds the calls of tools that are sent; asked where placement.yaml names labels."""
+    handed_labels: tuple[str, ...] = ()
+    """The labels of a planner's turn, which go to its worker with the task."""
 
 
 def facts_of_turn(
@@ -47,6 +52,7 @@ def facts_of_turn(
     *,
     taint: Taint | None = None,
     sensitivity: Sensitivity | None = None,
+    labels: tuple[str, ...] | UnsetType = UNSET,
 ) -> PlacementFacts:
     """Return the placement facts of a turn."""
     local, cloud = _candidates(in_force, facts)
@@ -73,6 +79,7 @@ def facts_of_turn(
         taint=taint,
         cloud_models=UNSET if zones is UNSET else _cloud_models(in_force.ready.models, facts),
         stays_within=UNSET if stated is None else stated.zones,
+        labels=labels if stated is None or stated.labels is UNSET else stated.labels,
     )
 
 
@@ -164,20 +171,30 @@ class PlacementGathering:
         if in_force.placement.policy.taint != "off":
             taint = self._taints.of(about.session_id, about.items)
         found = None
-        if in_force.placement.policy.stays_local:
+        policy = in_force.placement.policy
+        if policy.looks_into_texts:
             found = self._sensitivity(in_force, facts.message if text is None else text())
-        return facts_of_turn(in_force, facts, about, taint=taint, sensitivity=found)
+        labels: tuple[str, ...] | UnsetType = UNSET
+        if policy.labels is not UNSET:
+            own = labels_of(
+                policy.labels, about.tools(), found, knows_workers=policy.taint != "off"
+            )
+            labels = tuple(dict.fromkeys((*own, *about.handed_labels)))
+        return facts_of_turn(in_force, facts, about, taint=taint, sensitivity=found, labels=labels)
 
     def given_facts(self, in_force: InForce, given: GivenPlacement) -> PlacementFacts:
         """Return the placement facts that a caller wrote; no record is read."""
-        facts = facts_given(given)
-        return replace(facts, sensitivity=self._sensitivity(in_force, facts.content))
+        facts, policy = facts_given(given), in_force.placement.policy
+        found = self._sensitivity(in_force, facts.content)
+        if policy.labels is not UNSET and facts.labels is UNSET:
+            facts = replace(facts, labels=labels_of(policy.labels, NO_ITEMS, found))
+        return replace(facts, sensitivity=found)
 
     def _sensitivity(
         self, in_force: InForce, content: str | Sealed | LongText
     ) -> Sensitivity | None:
         """Ask the detector, if the policy wants to know what a text holds."""
-        if not in_force.placement.policy.stays_local or isinstance(content, Sealed):
+        if not in_force.placement.policy.looks_into_texts or isinstance(content, Sealed):
             return None
         key = self._home.content_key()
         if isinstance(content, LongText):

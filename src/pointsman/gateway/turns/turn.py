@@ -32,6 +32,7 @@ from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.words_before import with_text_of_last_user
 from pointsman.providers.port import provider_request_id
 from pointsman.recording.key_limits import Admission
+from pointsman.recording.labels import ToolItems, items_in_body
 from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.signals.sensitivity import LongText, sensitivity_steps
@@ -203,6 +204,10 @@ class LiveTurn:
         if look.parts is None:
             return look.everything()
         return LongText([*look.parts], self.parts.memos.findings)
+
+    def tools(self) -> ToolItems:
+        """Return the calls of tools that the request carries."""
+        return items_in_body(self.request.asked.body)
 
     def lock(self) -> TurnLock | None:
         """Return the lock of the turn that this request continues, if it does."""
