@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from pointsman.approvals.effects import Effects
     from pointsman.audit.backtest.backtester import BacktestCase
     from pointsman.audit.backtest.result import Backtest
+    from pointsman.audit.bisection import Bisection
     from pointsman.audit.egress import EgressReport
     from pointsman.audit.export import BundleSummary
     from pointsman.audit.ledger_query import LedgerQuery, QueryResult, ReportPeriod
@@ -548,6 +549,23 @@ class Pointsman:
         with told_errors(self.home.database):
             home = self.home.seen_by(tenant)
             return backtest_all(home, cases, since, previews=previews, progress=progress)
+
+    def bisect(
+        self,
+        flip: str,
+        since: Instant = EPOCH,
+        *,
+        progress: Progress | None = None,
+        tenant: str | None = None,
+    ) -> Bisection:
+        """Find the entries that moved turns: `CONDITION moved from MODEL to MODEL`."""
+        from pointsman.audit.bisection import bisect_flip, read_flip, rule_text  # noqa: PLC0415 - as above
+
+        asked = read_flip(flip)
+        condition = self.candidate_policy((rule_text(asked), "the condition"))
+        with told_errors(self.home.database):
+            home = self.home.seen_by(tenant)
+            return bisect_flip(home, asked, condition, since, progress)
 
     def verify(
         self,

@@ -131,6 +131,19 @@ def test_a_backtest_forecasts_several_policies_and_outages(live: Running) -> Non
     assert wrong.status_code == 400
 
 
+def test_the_entry_that_moved_turns_is_found(live: Running) -> None:
+    live.chat("one")
+    policy = live.home / "routing.yaml"
+    policy.write_text(POLICY)
+    live.post("/api/policies/reload", {}, **ADMIN)
+    live.chat("two")
+    flip = "turns moved from open:big to house:llama"
+    told = live.post("/api/bisect", {"flip": flip}).json()
+    assert (told["turns"], told["causes"][0]["part"]) == (2, "policy")
+    wrong = live.post("/api/bisect", {"flip": "turns moved"})
+    assert wrong.status_code == 400
+
+
 def test_a_bundle_is_downloaded_and_verified_elsewhere(live: Running, tmp_path: Path) -> None:
     live.chat("a sentence of mine")
     assert live.post("/api/export", b"").status_code == 401

@@ -37,6 +37,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "backtest --policy other.yaml",
         "backtest --price acme:big=3,15 --out south",
     ),
+    "bisect": (
+        'bisect --flip "turns moved from openai:gpt-5 to local:qwen"',
+        'bisect --flip "{has_images: true} moved from a:big to a:small"',
+    ),
     "rules check": ("rules check", "rules check policy/         # a folder, as in its CI"),
     "rules show": ("rules show", "rules show --json"),
     "rules reload": ("rules reload", "rules reload --json"),

@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "backtests",
         "Run recorded turns under other policies, prices or outages: changes and costs.",
     ),
+    "bisect": ("bisect", "Find the entry that moved turns from one model to another."),
     "rules": ("rules", "Check, show, reload, test and publish the rules of routing.yaml."),
     "models": (
         "models",

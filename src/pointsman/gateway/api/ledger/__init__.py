@@ -111,6 +111,16 @@ ROUTES: Final = (
         ),
         Route(
             "POST",
+            "/api/bisect",
+            "act",
+            AUDITING,
+            "find the entries that moved turns from one model to another; records nothing",
+            handler="bisect",
+            answer="BisectAnswer",
+            body="BisectBody",
+        ),
+        Route(
+            "POST",
             "/api/verify",
             "act",
             AUDITING,

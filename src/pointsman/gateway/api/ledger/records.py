@@ -16,6 +16,7 @@ from pointsman.app import Pointsman
 from pointsman.audit.backtest.backtester import BacktestCase
 from pointsman.audit.backtest.result import backtest_value
 from pointsman.audit.backtest.scenario import read_scenario
+from pointsman.audit.bisection import bisection_value
 from pointsman.audit.egress import egress_value
 from pointsman.audit.export import BundleSummary
 from pointsman.audit.ledger_query import LedgerQuery, ReportPeriod
@@ -25,6 +26,7 @@ from pointsman.audit.witnessed import proofs_value
 from pointsman.errors import InputError, LedgerBroken, NotFound, PointsmanError
 from pointsman.gateway.api.ledger.shapes import (
     BacktestBody,
+    BisectBody,
     DecisionRow,
     VerifyAnswer,
 )
@@ -125,6 +127,14 @@ class RecordApi:
         if wants_events(request.asked):
             return AnswerWriter(lambda _receive, send: stream_progress(send, run))
         return await in_thread(lambda: run(None))
+
+    async def bisect(self, request: ApiRequest) -> object:
+        """Find the entries that moved turns to another model."""
+        given = request.body_as(BisectBody)
+        since = EPOCH if given.since is None else read_instant(given.since)
+        pointsman, reach = self._parts.pointsman, request.caller.reach
+        found = await in_thread(lambda: pointsman.bisect(given.flip, since, tenant=reach))
+        return bisection_value(found)
 
     async def export_ledger(self, request: ApiRequest) -> object:
         """Send the ledger, or a period of it, as a bundle that another machine can verify."""

@@ -91,6 +91,36 @@ class BacktestBody(Struct, frozen=True, forbid_unknown_fields=True):
     without: Names = ()
 
 
+class BisectBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The move of turns: `CONDITION moved from MODEL to MODEL`."""
+
+    flip: Annotated[str, Meta(min_length=1, max_length=10_000)]
+    since: str | None = None
+
+
+class CauseRow(Struct, frozen=True):
+    """A part of the state that turned the turn, and the entry that changed it."""
+
+    part: str
+    fields: tuple[str, ...]
+    was: str
+    became: str
+    entry_id: str
+    entry_kind: str
+    at: InstantText
+
+
+class BisectAnswer(Struct, frozen=True):
+    """Two neighbouring turns, and the fewest changes between them that turn one."""
+
+    turns: int
+    steps: int
+    probe: str
+    last_before: str
+    first_after: str
+    causes: tuple[CauseRow, ...]
+
+
 class ChangeRow(Struct, frozen=True):
     """A turn that another model would take."""
 
