@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from pointsman.audit.recorded_turns import (
     check_recorded,
@@ -26,7 +27,7 @@ from pointsman.audit.recorded_turns import (
 from pointsman.errors import InputError, LedgerUnavailable, NotFound, NotPublishing
 from pointsman.kernel.canonical import ContentId
 from pointsman.kernel.content import Sealed, seal_text
-from pointsman.kernel.instant import EPOCH, LATEST, Clock, IdSource, Instant
+from pointsman.kernel.instant import EPOCH, LATEST, Clock, IdSource, Instant, instant_text
 from pointsman.kernel.record import Aside, Names
 from pointsman.placement.decide import DECISION_VERSION as PLACEMENT_VERSION
 from pointsman.placement.explain import ShownPlacement
@@ -135,6 +136,7 @@ class Pointsman:
         self.taints = Taints(self.home.database)
         self._placements = PlacementGathering(self.home, self.taints, lambda: self.own_detectors)
         self.gather_placement = self._placements.gather
+        self.mask_request = self._placements.mask_request
         """Gather the facts of the placement of a turn; each turn asks, so it is one call."""
         self.decision_recorder = DecisionRecorder(
             self.home, self.files, writer, (self.clock, self.ids), self.taints
@@ -277,7 +279,7 @@ class Pointsman:
             self.clock,
             self.ids,
         )
-        ground = OpenHome(*parts, self.gather_placement, self.stops)
+        ground = OpenHome(*parts, self.gather_placement, self.stops, self.mask_request)
         return open_conversations(
             ground, equip=equip_from_home, health=self.health, calls=self.calls
         )
@@ -508,15 +510,37 @@ class Pointsman:
         workers: int = 1,
         progress: Progress | None = None,
         tenant: str | None = None,
+        from_scratch: bool = False,
     ) -> ReplayReport:
-        """Re-run every recorded decision since an instant."""
+        """Re-run every recorded decision since an instant.
+
+        Without one, long chains go on from where all came out the same before under this version,
+        unless `from_scratch`.
+        """
+        from pointsman.audit.proof_of_progress import (  # noqa: PLC0415 - as above
+            Proved,
+            entries_before,
+            keep_progress,
+            read_progress,
+            signed_sizes,
+        )
         from pointsman.audit.replay import ReplayReport, replay_all  # noqa: PLC0415 - as above
 
         if not self.home.database.exists():
             return ReplayReport(0, 0, 0, ())
         with told_errors(self.home.database):
             home = self.home.seen_by(tenant)
-            return replay_all(home, since, workers=workers, progress=progress)
+            if since > EPOCH or tenant is not None:
+                return replay_all(home, since, workers=workers, progress=progress)
+            # INVARIANT: read first, so that all of it is replayed below.
+            sizes = signed_sizes(home)
+            proved = Proved() if from_scratch else read_progress(home, "replayed", VERSION)
+            report = replay_all(home, workers=workers, progress=progress, replayed=proved.sizes)
+        if not report.is_clean:
+            return report
+        whole_at = proved.whole_at or instant_text(self.clock.now())
+        keep_progress(self.home, "replayed", VERSION, whole_at, sizes)
+        return replace(report, before=entries_before(proved), whole_at=whole_at)
 
     def backtest(
         self,
@@ -572,17 +596,39 @@ class Pointsman:
         progress: Callable[[int], None] | None = None,
         witnesses: WitnessSettings | None = None,
         seen: Sequence[str] = (),
+        *,
+        from_scratch: bool = False,
     ) -> LedgerReport:
         """Check chains, checkpoints and signatures, and compare them with the word of witnesses.
 
         `witnesses` are those a verifier believes in place of the home's own; `seen` are notes that
-        were fetched from them.
+        were fetched from them. Long chains are read from where they were last proved, unless
+        `from_scratch`.
         """
+        from pointsman.audit.proof_of_progress import (  # noqa: PLC0415 - as above
+            Proved,
+            entries_before,
+            keep_progress,
+            read_progress,
+        )
         from pointsman.audit.verify import verify_ledger  # noqa: PLC0415 - as above
         from pointsman.audit.witnessed import terms_of  # noqa: PLC0415 - as above
 
         believed = witnesses or self.files.settings().value.witnesses
-        return verify_ledger(self.home, progress, terms=terms_of(believed, seen))
+        proved = Proved() if from_scratch else read_progress(self.home, "verified", VERSION)
+        report = verify_ledger(
+            self.home,
+            progress,
+            proved=proved.checkpoints,
+            terms=terms_of(believed, seen),
+            is_continued=bool(proved.checkpoints),
+        )
+        if not report.is_intact:
+            return report
+        whole_at = proved.whole_at or instant_text(self.clock.now())
+        sizes = {each.chain: each.signed for each in report.chains}
+        keep_progress(self.home, "verified", VERSION, whole_at, sizes)
+        return replace(report, before=entries_before(proved), whole_at=whole_at)
 
     def witnessing(self) -> Witnessing:
         """Return what submits this home's checkpoints to its witnesses."""
@@ -615,7 +661,7 @@ class Pointsman:
         from pointsman.audit.period_report import period_report  # noqa: PLC0415 - as above
 
         check_recorded(self.home)
-        verified = self.verify()
+        verified = self.verify(from_scratch=True)
         with told_errors(self.home.database):
             return period_report(self.home, period, verified, self.clock.now())
 

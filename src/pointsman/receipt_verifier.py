@@ -1637,15 +1637,34 @@ class PlacementAgain:
 
     def _stays_by_text(self) -> tuple[str, str]:
         facts, policy = self.facts, self.policy
-        if not policy["stays_local"]:
+        masks = policy.get("masks", [])
+        if not policy["stays_local"] and not masks:
             return "", ""
         found = facts["sensitivity"]
         if found is None:
             return "SENSITIVE_UNKNOWN", "nobody looked into the text, so nothing leaves"
         if found["has_failed"]:
             return "SENSITIVE_UNKNOWN", "the detector failed, so nothing leaves"
-        kinds = [each for each in found["kinds"] if _must_stay(each, policy["stays_local"])]
-        return ("SENSITIVE_LOCAL", f"holds {', '.join(kinds)}") if kinds else ("", "")
+        masking = facts.get("masking")
+        is_masked = masking is not None and "obstacle" not in masking
+        kinds = [
+            each
+            for each in found["kinds"]
+            if must_stay(each, policy["stays_local"], masks, is_masked=is_masked)
+        ]
+        if not kinds:
+            return "", ""
+        why = f"holds {', '.join(kinds)}"
+        if masking is not None and "obstacle" in masking:
+            why += f", which cannot be masked: {masking['obstacle']}"
+        return "SENSITIVE_LOCAL", why
+
+    def _mask_note(self) -> str:
+        masking = self.facts.get("masking")
+        if masking is None or "obstacle" in masking or not self.policy.get("masks"):
+            return ""
+        told = ", ".join(f"{each['count']} {each['kind']}" for each in masking["kinds"])
+        return f"; masked where it leaves: {told}" if told else ""
 
     def _by_whom(self) -> str:
         override = self.facts["human_override"]
@@ -1676,7 +1695,7 @@ class PlacementAgain:
             self._end(at, "POLICY_FORCE_CLOUD", reason, error="E-ROUTE-002", gate="closed")
         else:
             self._note(at, "terminated", by)
-            self._end(at, "POLICY_FORCE_CLOUD", by, route="cloud")
+            self._end(at, "POLICY_FORCE_CLOUD", by + self._mask_note(), route="cloud")
         return True
 
     def _by_privacy(self) -> None:
@@ -1705,6 +1724,7 @@ class PlacementAgain:
             says = rule["says"]
             if self.limit < self.policy["token_threshold"] and any(r["token_count"] for r in rules):
                 says += f"; token limit {self.limit}, the most the local model takes"
+            says += self._mask_note()
             self._note(at, "terminated", rule["id"])
             gate = "local" if binds else "open"
             self._bind_row(rule)
@@ -1836,9 +1856,13 @@ class PlacementAgain:
             self._note("networkGate", "passedThrough", detail)
 
 
-def _must_stay(kind: str, stays: list[str]) -> bool:
+def must_stay(kind: str, stays: list[str], masks: list[str], *, is_masked: bool) -> bool:
+    """Tell whether a kind stays: listed more closely as one to be masked, it stays unmasked."""
     group, _, name = kind.partition(".")
-    return any(each in stays for each in (group, name, kind))
+    closeness = [
+        2 if kind in named or name in named else int(group in named) for named in (stays, masks)
+    ]
+    return closeness[0] > 0 if closeness[1] <= closeness[0] else not is_masked
 
 
 def draw_text(draw: dict[str, Any]) -> str:

@@ -157,7 +157,13 @@ async def a_parlour(
 def opened(pointsman: Pointsman) -> Conversations:
     """Open conversations whose retries do not wait."""
     parts = (pointsman.home, pointsman.files, pointsman.decision_recorder, pointsman.gathering)
-    ground = OpenHome(*parts, pointsman.clock, pointsman.ids, pointsman.gather_placement)
+    ground = OpenHome(
+        *parts,
+        pointsman.clock,
+        pointsman.ids,
+        pointsman.gather_placement,
+        mask_request=pointsman.mask_request,
+    )
     return open_conversations(ground, surroundings=PATIENT, health=pointsman.health)
 
 

@@ -16,7 +16,7 @@ from pointsman.kernel.json_text import read_json
 from pointsman.kernel.yaml_text import read_yaml
 from pointsman.placement.compiled import CompiledPlacement, compile_policy
 from pointsman.placement.decide import decide
-from pointsman.placement.facts import PlacementFacts, Sensitivity, read_facts
+from pointsman.placement.facts import Masking, PlacementFacts, Sensitivity, read_facts
 from pointsman.placement.policy import BUILT_IN, placement_policy, read_policy
 from pointsman.placement.trace import PlacementOutcome, PlacementTrace
 from pointsman.signals.kinds import KINDS
@@ -97,11 +97,14 @@ def _ready(table: dict[str, Any] | None = None, *, unreadable: bool = False) -> 
 def _facts(changes: dict[str, Any]) -> PlacementFacts:
     changes = dict(changes)
     found = changes.pop("found", None)
+    masking = changes.pop("masking", None)
     local = {**FACTS["local_model"], **changes.pop("local_model", {})}
     if found is not None:
         has_failed = found == "failed"
         kinds = () if has_failed else tuple(found)
         changes["sensitivity"] = Sensitivity("test", has_failed, len(kinds), kinds, ())
+    if masking is not None:
+        changes["masking"] = msgspec.convert({"kinds": (), **masking}, Masking)
     return msgspec.convert({**FACTS, **changes, "local_model": local}, PlacementFacts)
 
 

@@ -87,13 +87,24 @@ def _held(table: Plain, facts: Plain, unreadable: bool) -> str:
     if any(_within(table, label) == "local" for label in facts.get("labels") or []):
         return "LABEL_LOCAL"
     stays = table.get("sensitive", {}).get("stays_local", [])
+    masks = table.get("sensitive", {}).get("mask", [])
     found = facts["found"]
-    if not stays:
+    if not stays and not masks:
         return ""
     if found is None or found == "failed":
         return "SENSITIVE_UNKNOWN"
-    named = [kind for kind in found if kind.split(".")[0] in stays or kind.split(".")[1] in stays]
-    return "SENSITIVE_LOCAL" if named else ""
+    return "SENSITIVE_LOCAL" if any(_stays(kind, stays, masks, facts) for kind in found) else ""
+
+
+def _stays(kind: str, stays: list[str], masks: list[str], facts: Plain) -> bool:
+    """Tell whether a kind stays: what is listed by its name beats what is listed by its group."""
+    group, name = kind.split(".")
+    for listed in (name, group):
+        if listed in stays:
+            return True
+        if listed in masks:
+            return bool(facts.get("masking") != "done")
+    return False
 
 
 def _by_policy(facts: Plain, held: str, action: str) -> Plain | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 from tests.models import placement_model
 from tests.models.placement_model import ACTIONS, Plain
 
@@ -19,6 +20,8 @@ from pointsman.placement.facts import (
     CountedBy,
     Failed,
     LocalModel,
+    MaskedKind,
+    Masking,
     PlacementFacts,
     Sensitivity,
     Taint,
@@ -70,7 +73,7 @@ def tables(*, confirmed: bool = False) -> Iterator[Plain]:
 
 
 def ready(table: Plain, *, unreadable: bool = False) -> CompiledPlacement:
-    policy = placement_policy(read_policy(json.dumps(table).encode(), "t", ()))
+    policy = placement_policy(read_policy(json.dumps(table).encode(), "t", ("email",)))
     return compile_policy(msgspec.structs.replace(policy, is_unreadable=unreadable))
 
 
@@ -159,6 +162,29 @@ EVER_AFTER_A_FAILURE = {
     "CLOUD_EXECUTION_FAILURE E-CLOUD-001 open",
     "NETWORK_UNAVAILABLE E-NET-001 open",
 }  # fmt: skip
+
+
+def test_masking_and_its_naive_model_agree() -> None:
+    sensitive = [
+        {"mask": ["pii"]},
+        {"mask": ["email"], "stays_local": ["pii"]},
+        {"mask": ["pii"], "stays_local": ["email"]},
+        {"mask": ["secret"], "stays_local": ["pii"]},
+        {"mask": ["pii", "secret"]},
+    ]
+    done = Masking((MaskedKind("pii.email", 1),))
+    for given, policy in product(sensitive, POLICIES):
+        table = json.loads(json.dumps(TABLE))
+        rules = [{"id": f"p{number}", "action": each} for number, each in enumerate(policy)]
+        table |= {"sensitive": given, "policy_rules": rules}
+        cases: list[Case] = []
+        for level, override, found, masking in product(
+            LEVELS, OVERRIDES, FINDS, (UNSET, done, Masking((), obstacle="x"))
+        ):
+            plain, facts = _case(level, FITS[1], True, "online", "c:m", override, found, None, None)
+            plain["masking"] = "done" if masking is done else ""
+            cases.append((plain, msgspec.structs.replace(facts, masking=masking)))
+        compared(table, cases)
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ TRIED: dict[str, Sequence[Any]] = {
     "worker": (False, True),
     "stays": (False, True),
     "labels": ((), ("c",)),
-    "zones": ((), ("eu",), ("site",), ("eu", "site")),
+    "zones": ((), ("eu",), ("site",), ("eu", "site"), ("elsewhere",)),
     "skill": ((), ("s",), ("t",), ("s", "t")),
     "extension": ((), (".x",)),
     "out": tuple(tuple(name for name, bit in zip(NAMES, bits, strict=True) if bit)

@@ -14,6 +14,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, Struct
 
+from pointsman.audit.proof_of_progress import read_progress
 from pointsman.audit.recorded_turns import TURN, order_of
 from pointsman.audit.turn_story import PLACEMENT, read_calls, read_placement
 from pointsman.audit.verify import LedgerReport, verify_ledger
@@ -27,6 +28,7 @@ from pointsman.turns.facts import FACTS_FORM, TurnFacts
 from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.registry.models import lies_within
 from pointsman.turns.trace import OUTCOME_FORM, TRACE_FORM
+from pointsman.version import VERSION
 
 MOST_ROWS: Final = 10_000
 
@@ -93,8 +95,14 @@ class EgressReport(Struct, frozen=True):
 def egress(
     home: Home, since: Instant = EPOCH, progress: Callable[[int], None] | None = None
 ) -> EgressReport:
-    """Report the turns that left since an instant; the whole ledger is verified first."""
-    verified = verify_ledger(home, progress)
+    """Report the turns that left since an instant; the ledger is verified first.
+
+    Where it was proved before, up to a checkpoint, only later entries are read.
+    """
+    proved = read_progress(home, "verified", VERSION)
+    verified = verify_ledger(
+        home, progress, proved=proved.checkpoints, is_continued=bool(proved.checkpoints)
+    )
     with closing(home.reader()) as ledger:
         return _report(_Audit(ledger), since, verified)
 

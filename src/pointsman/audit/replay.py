@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pointsman.agents.decide import DECIDER as AGENT_DECIDER
 from pointsman.audit.pool import Progress, home_opener, spread_ranges
@@ -51,13 +52,17 @@ BATCH = 500
 _SEAL = re.compile(rb'"digest":"(hmac-sha256:[0-9a-f]{64})"')
 
 
-class ReplayReport(Struct, frozen=True):
+class ReplayReport(Struct, frozen=True, omit_defaults=True):
     """How many decisions came out the same, and which did not."""
 
     identical: int
     diverged: int
     unable: int
     others: tuple[Replayed, ...]
+    before: int = 0
+    """How many entries an earlier proof vouches for; they were not looked at."""
+    whole_at: str = ""
+    """When all was looked at last."""
 
     @property
     def total(self) -> int:
@@ -160,10 +165,20 @@ def decided_turn(home: Home, name: str) -> tuple[TurnPolicy, TurnFacts]:
 
 
 def replay_all(
-    home: Home, since: Instant = EPOCH, *, workers: int = 1, progress: Progress | None = None
+    home: Home,
+    since: Instant = EPOCH,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+    replayed: Mapping[str, int] | None = None,
 ) -> ReplayReport:
-    """Re-run every decision since an instant."""
-    ranges = ledger_ranges(home)
+    """Re-run every decision since an instant; `replayed` says what to leave out of each chain."""
+    done_before = replayed or {}
+    ranges = [
+        replace(each, first=max(each.first, done_before.get(each.chain, 0)))
+        for each in ledger_ranges(home)
+        if each.end > done_before.get(each.chain, 0)
+    ]
     total = sum(each.end - each.first for each in ranges)
     reports: list[ReplayReport] = []
     done = 0

@@ -55,15 +55,18 @@ def forged_snapshots(
     return found
 
 
-def database_faults(home: Home, reader: FrozenReader) -> list[Fault]:
-    """Check the file itself, which ledger it belongs to, and rows that belong to no chain."""
+def database_faults(home: Home, reader: FrozenReader, *, is_continued: bool) -> list[Fault]:
+    """Check the file itself, which ledger it belongs to, and rows that belong to no chain.
+
+    The first and the last take a look at everything: a continued verification leaves them out.
+    """
     try:
-        damage = reader.damage()
+        damage = "" if is_continued else reader.damage()
         found = [damage_fault(damage)] if damage else []
         known = reader.ledger()
         if known != home.identity.ledger and (known or reader.chains()):
             found.append(damage_fault(f"the database belongs to ledger `{known}`"))
-        if (stray := reader.stray()) is not None:
+        if not is_continued and (stray := reader.stray()) is not None:
             found.append(_stray_fault(reader, *stray))
     except UNREADABLE as error:
         return [damage_fault(error)]

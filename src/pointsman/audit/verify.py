@@ -66,7 +66,8 @@ class Doubt(Struct, frozen=True):
 class LedgerReport(Struct, frozen=True):
     """The result of verifying a whole ledger: chain by chain, then the ledger's other faults.
 
-    `proofs` tell for each chain against whom its ranges are proven.
+    `proofs` tell for each chain against whom its ranges are proven. `before` counts the entries
+    that an earlier proof vouches for: they were last read at `whole_at`, and not again.
     """
 
     ledger: str
@@ -74,6 +75,8 @@ class LedgerReport(Struct, frozen=True):
     others: tuple[Fault, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     proofs: tuple[ChainProof, ...] = ()
+    before: int = 0
+    whole_at: str = ""
 
     @property
     def entries(self) -> int:
@@ -102,14 +105,16 @@ def verify_ledger(
     *,
     proved: Mapping[str, Checkpoint] = MappingProxyType({}),
     terms: WitnessTerms = WitnessTerms(),  # noqa: B008 - it is frozen
+    is_continued: bool = False,
 ) -> LedgerReport:
     """Verify everything a home has recorded; `progress` is called with how many entries were read.
 
     Of a chain named in `proved`, the entries before that checkpoint were verified already. `terms`
-    are the witnesses whose word is compared with the chains.
+    are the witnesses whose word is compared with the chains. A verification that `is_continued`
+    does not look at every page of the database, nor for rows of no chain.
     """
     try:
-        return _verify(home, progress, proved, terms)
+        return _verify(home, progress, proved, terms, is_continued=is_continued)
     except OSError as error:
         check_reachable(error)
         raise
@@ -120,6 +125,8 @@ def _verify(
     progress: Progress | None,
     proved: Mapping[str, Checkpoint],
     terms: WitnessTerms,
+    *,
+    is_continued: bool,
 ) -> LedgerReport:
     # INVARIANT: checkpoints first. The entries they cover were in the database before we look.
     notes = notes_of(home)
@@ -135,7 +142,7 @@ def _verify(
         others.insert(0, damage_fault(error, where=home.database))
         return verifier.report(verifier.without_database(notes), others)
     try:
-        chains, found = verifier.with_database(reader, notes)
+        chains, found = verifier.with_database(reader, notes, is_continued=is_continued)
     finally:
         reader.close()
     return verifier.report(chains, [*found, *others])
@@ -190,9 +197,9 @@ class _Verifier:
         return [report for report in reports if report is not None]
 
     def with_database(
-        self, reader: FrozenReader, notes: dict[str, ChainNotes]
+        self, reader: FrozenReader, notes: dict[str, ChainNotes], *, is_continued: bool
     ) -> tuple[list[ChainReport], list[Fault]]:
-        reports, others = [], database_faults(self._home, reader)
+        reports, others = [], database_faults(self._home, reader, is_continued=is_continued)
         self._hear_witnesses(reader)
         forged = forged_snapshots(reader, self._home.identity.ledger, self._keys, others)
         for name in sorted({*notes, *reader.chains()}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -75,12 +75,25 @@ class ModelAnswer(Struct, frozen=True):
     headers: Mapping[str, str]
 
 
+class BodyMasking(Struct, frozen=True):
+    """Masks the body of a request, and restores that of its answer."""
+
+    mask: Callable[[bytes], bytes]
+    restore: Callable[[bytes], bytes]
+
+
 async def ask_whole(
-    provider: ModelProvider, name: str, request: ModelRequest, deadlines: Deadlines
+    provider: ModelProvider,
+    name: str,
+    request: ModelRequest,
+    deadlines: Deadlines,
+    masking: BodyMasking | None = None,
 ) -> ModelAnswer:
     """Send a request and read its whole answer, or raise `UpstreamError`."""
     dialect = provider.dialects[0]
     body = write_request(dialect, request, name)
+    if masking is not None:
+        body = masking.mask(body)
     answer = await provider.send(Outgoing(dialect, name, body, False), deadlines)  # noqa: FBT003 - no stream
     try:
         said = await answer.read()
@@ -90,7 +103,8 @@ async def ask_whole(
     if inside is not None:
         raise inside
     try:
-        response = provider_speaker(dialect).read_response(said)
+        told = said if masking is None else masking.restore(said)
+        response = provider_speaker(dialect).read_response(told)
     except InputError as error:
         raise unreadable(provider.name, error) from error
     written = WholeAnswer(dialect, said, response.usage)

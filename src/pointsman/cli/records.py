@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from pointsman.audit.export import BundleSummary
+from pointsman.audit.proof_of_progress import told_before
 from pointsman.audit.replay import ReplayReport
 from pointsman.audit.verify import LedgerReport
 from pointsman.audit.witnessed import TOLD, proofs_value
@@ -46,6 +47,7 @@ class Advance(Protocol):
 @click.option("--all", "everything", is_flag=True, help="Re-run every recorded decision.")
 @click.option("--since", metavar="INSTANT", help="Only decisions from this instant on (RFC 3339).")
 @click.option("--workers", type=click.IntRange(1, 64), default=None, help="Processes [one a core].")
+@click.option("--from-scratch", is_flag=True, help="Also re-run what came out the same before.")
 @command
 def replay(
     session: Session,
@@ -53,10 +55,17 @@ def replay(
     everything: bool,  # noqa: FBT001 - click passes flags so
     since: str | None,
     workers: int | None,
+    from_scratch: bool,  # noqa: FBT001 - click passes flags so
 ) -> None:
-    """Re-run recorded decisions and compare their bytes."""
+    """Re-run recorded decisions and compare their bytes.
+
+    Where all came out the same under this version before, `--all` goes on from there, once a chain
+    has 100,000 entries.
+    """
     if bool(ids) == (everything or since is not None):
         raise InputError("give ids, or --all, or --since", hint="pointsman replay --all")
+    if from_scratch and not everything:
+        raise InputError("`--from-scratch` belongs to `--all`")
     with session.open() as pointsman:
         if ids:
             report = pointsman.replay(ids)
@@ -64,7 +73,10 @@ def replay(
             start = EPOCH if since is None else read_instant(since)
             with bar("replaying", session) as progress:
                 report = pointsman.replay_all(
-                    start, workers=workers or os.cpu_count() or 1, progress=progress
+                    start,
+                    workers=workers or os.cpu_count() or 1,
+                    progress=progress,
+                    from_scratch=from_scratch,
                 )
     session.show(_replay_text(report), _replay_value(report))
     sys.exit(0 if report.is_clean else 1)
@@ -77,6 +89,7 @@ def replay(
 @click.option("--ask", "is_asking", is_flag=True, help="Ask the witnesses what they have seen.")
 @click.option("--witnesses", "named", metavar="FILE", help="Believe these, not those of the home.")
 @click.option("--seen", multiple=True, metavar="FILE", help="What a witness told of its logs.")
+@click.option("--from-scratch", is_flag=True, help="Also read entries that were proved before.")
 @command
 def verify(  # noqa: PLR0913, PLR0917 - one parameter an option
     session: Session,
@@ -86,8 +99,13 @@ def verify(  # noqa: PLR0913, PLR0917 - one parameter an option
     is_asking: bool,  # noqa: FBT001 - click passes flags so
     named: str | None,
     seen: tuple[str, ...],
+    from_scratch: bool,  # noqa: FBT001 - click passes flags so
 ) -> None:
-    """Check every chain, checkpoint and signature of the ledger."""
+    """Check every chain, checkpoint and signature of the ledger.
+
+    A chain of 100,000 entries and more is read from where it was last proved, by a proof that the
+    ledger's key signed. A change before that shows only `--from-scratch`.
+    """
     if target is None and (since or until):
         raise InputError("`--since` and `--until` belong to `--export FILE`")
     start = EPOCH if since is None else read_instant(since)
@@ -95,7 +113,9 @@ def verify(  # noqa: PLR0913, PLR0917 - one parameter an option
     with session.open() as pointsman:
         witnesses, notes = _witness_words(session, pointsman, is_asking, named, seen)
         with bar("verifying", session) as progress:
-            report = pointsman.verify(progress, witnesses, notes)
+            # A bundle is proved as a whole by its reader: so it is here.
+            from_scratch = from_scratch or target is not None
+            report = pointsman.verify(progress, witnesses, notes, from_scratch=from_scratch)
         summary = None
         if target is not None and report.is_intact:
             summary = pointsman.export(Path(target), start, end)
@@ -154,7 +174,7 @@ def _replay_text(report: ReplayReport) -> str:
         lines += _replayed_lines(each)
     if len(report.others) > MOST_LISTED:
         lines.append(f"… and more; --json lists up to {len(report.others)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *told_before(report.before, report.whole_at)])
 
 
 def _replayed_lines(each: Replayed) -> list[str]:
@@ -175,7 +195,13 @@ def _replay_value(report: ReplayReport) -> dict[str, object]:
         "diverged": report.diverged,
         "unable": report.unable,
         "others": report.others,
+        **_before_value(report.before, report.whole_at),
     }
+
+
+def _before_value(entries: int, whole_at: str) -> dict[str, object]:
+    """Tell of an earlier proof, where one counted."""
+    return {"proved_before": {"entries": entries, "whole_at": whole_at}} if entries else {}
 
 
 def _verify_text(report: LedgerReport) -> str:
@@ -193,7 +219,7 @@ def _verify_text(report: LedgerReport) -> str:
     lines += [
         f"DOUBT {each.chain}/{each.first} to {each.last}: {each.message}" for each in report.doubts
     ]
-    lines += _proof_lines(report)
+    lines += [*_proof_lines(report), *told_before(report.before, report.whole_at)]
     state = "NOT INTACT"
     if report.is_intact:
         entries = count_text(report.entries, "entry", "entries")
@@ -245,6 +271,7 @@ def _verify_value(report: LedgerReport, summary: BundleSummary | None) -> dict[s
         "proofs": proofs_value(report.proofs),
         "doubts": report.doubts,
         "export": summary,
+        **_before_value(report.before, report.whole_at),
     }
 
 

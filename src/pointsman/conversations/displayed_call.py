@@ -18,8 +18,11 @@ from pointsman.calls.answering import output_estimate, result_after, unreadable,
 from pointsman.calls.cutting import NOT_MADE
 from pointsman.calls.flow import CallResult
 from pointsman.calls.model_call import CallContext, CallOrder, ModelCall
+from pointsman.conversations.masked_calls import BodyMasker
 from pointsman.conversations.services import ConversationServices
 from pointsman.errors import InputError
+from pointsman.providers.dialects.masked_body import Restoring
+from pointsman.providers.dialects.restored_stream import RestoredEvents
 from pointsman.providers.dialects.whole import fold, unfold
 from pointsman.providers.messages import Block, ModelRequest, Response, Text, Usage
 from pointsman.providers.port import Dialect, Outgoing, UpstreamAnswer, UpstreamError
@@ -48,7 +51,7 @@ from pointsman.turns.registry.models import provider_of
 class DisplayedCall:
     """A call whose answer is shown to the user. Cancelling it is an end like any other."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of one call, and where it is shown
         self,
         services: ConversationServices,
         order: CallOrder,
@@ -56,6 +59,7 @@ class DisplayedCall:
         request: ModelRequest,
         show: Callable[[Update], None],
         durable: Callable[[], Awaitable[None]],
+        mask: BodyMasker | None = None,
     ) -> None:
         self._services = services
         self._order = order
@@ -69,6 +73,8 @@ class DisplayedCall:
         self._events: list[Event] = []
         self._kinds: dict[int, BlockStarted] = {}
         self._open: dict[int, str] = {}
+        self._mask = mask
+        self._restored: RestoredEvents | None = None
         self._is_shown = False
         self._attempts = 1
         self._task: asyncio.Task[None] | None = None
@@ -125,7 +131,7 @@ class DisplayedCall:
         order = self._order
         provider, name = self._services.calls.providers.of(order.model, order.in_force.models)
         self._dialect = provider.dialects[0]
-        body = write_request(self._dialect, self._request, name)
+        body = self._mask_body(write_request(self._dialect, self._request, name))
         is_stream = order.is_stream
         tokens = order.input_tokens
         outgoing = Outgoing(
@@ -138,6 +144,23 @@ class DisplayedCall:
             await (self._read_stream(answer) if is_stream else self._read_whole(answer))
         finally:
             await answer.close()
+
+    def _mask_body(self, body: bytes) -> bytes:
+        """Return the request as this model may see it.
+
+        INVARIANT: where something of it cannot be masked, the call is not made.
+        """
+        if self._mask is None:
+            return body
+        masked = self._mask(body)
+        found = masked.found
+        if found.obstacle:
+            message = f"`{self._order.model}` may not be called: {found.obstacle}"
+            raise UpstreamError(message, error_class="invalid_request", status=400)
+        if masked.placeholders:
+            restoring = Restoring(masked.placeholders, is_json=self._request.output is not None)
+            self._restored = RestoredEvents(restoring)
+        return found.body
 
     async def _read_stream(self, answer: UpstreamAnswer) -> None:
         reader = provider_speaker(self._dialect).stream_reader()
@@ -164,6 +187,11 @@ class DisplayedCall:
             raise unreadable(self._who, error) from error
 
     async def _take_event(self, event: Event) -> None:
+        """Take an event with the values in it that the model did not see."""
+        for each in [event] if self._restored is None else self._restored.take(event):
+            await self._add_event(each)
+
+    async def _add_event(self, event: Event) -> None:
         """Add an event, and show it once the decision is durable."""
         if isinstance(event, AnswerBroken):
             raise UpstreamError(

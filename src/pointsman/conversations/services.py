@@ -17,6 +17,7 @@ from pointsman.placement.facts import PlacementFacts
 from pointsman.recording.decision_recorder import DecisionRecorder
 from pointsman.recording.gathering import HOME_CALLER, Gathering
 from pointsman.recording.health import LiveHealth
+from pointsman.recording.placing import MaskedRequest
 from pointsman.recording.placing import PlacedTurn as Placed
 from pointsman.recording.stops import Stops
 from pointsman.sessions.delegate_call import TIMEOUT_S
@@ -37,9 +38,14 @@ class PlacementGatherer(Protocol):
         facts: TurnFacts,
         about: Placed,
         text: Callable[[], str] | None = None,
+        masked: Callable[[], MaskedRequest] | None = None,
     ) -> PlacementFacts:
         """Gather the facts."""
         ...
+
+
+RequestMasker = Callable[[InForce, str, bytes], MaskedRequest]
+"""Masks the body of a request for a session."""
 
 
 class OpenHome(Struct, frozen=True):
@@ -53,6 +59,8 @@ class OpenHome(Struct, frozen=True):
     ids: IdSource
     gather_placement: PlacementGatherer
     stops: Stops | None = None
+    mask_request: RequestMasker | None = None
+    """Masks requests to models in the cloud; without it, a text to be masked stays here."""
 
 
 class Kit(Struct, frozen=True):

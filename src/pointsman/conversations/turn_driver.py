@@ -19,6 +19,7 @@ from pointsman.calls.flow import Record, RecordPlacement
 from pointsman.calls.judging import Rubric, answer_text, judge_request, question_text, verdict
 from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall, PlainContext
 from pointsman.conversations.displayed_call import DisplayedCall
+from pointsman.conversations.masked_calls import masked_request, masker_for
 from pointsman.conversations.services import ConversationServices
 from pointsman.conversations.session_events import EventScope, hand_in_event
 from pointsman.conversations.stored_messages import message_row
@@ -369,7 +370,9 @@ class TurnDriver:
         self, order: CallOrder, request: ModelRequest, show: Callable[[Update], None]
     ) -> ModelReply:
         durable, context = self._durable.wait, self._call_context()
-        call = DisplayedCall(self._services, order, context, request, show, durable)
+        opened, session_id = self._services.opened, self._scope.placement_session_id
+        mask = masker_for(opened, self._in_force, session_id, order.model)
+        call = DisplayedCall(self._services, order, context, request, show, durable, mask)
         self._call = call
         try:
             if self.is_cancelled:
@@ -414,7 +417,13 @@ class TurnDriver:
             tools=lambda: request_tools(request),
             handed_labels=self._scope.handed_labels,
         )
-        asked = opened.gather_placement(self._in_force, facts, about, lambda: request_text(request))
+        asked = opened.gather_placement(
+            self._in_force,
+            facts,
+            about,
+            lambda: request_text(request),
+            masked_request(opened, self._in_force, about.session_id, request),
+        )
         self.labels = asked.labels or ()
         return asked
 

@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
 from pointsman.calls.flow import may_call
+from pointsman.conversations.masked_calls import masked_request
 from pointsman.conversations.services import ConversationServices, Kit
 from pointsman.conversations.turn_driver import TurnScope
 from pointsman.providers.messages import (
@@ -149,7 +150,13 @@ class TurnPreparer:
             tools=(),
             system=str,
             policies=policies_in_force(in_force),
-            asked=opened.gather_placement(in_force, facts, about, lambda: request_text(request)),
+            asked=opened.gather_placement(
+                in_force,
+                facts,
+                about,
+                lambda: request_text(request),
+                masked_request(opened, in_force, about.session_id, request),
+            ),
             facts=facts,
             fallback=self._services.fallback(),
             is_worker=scope.is_worker,

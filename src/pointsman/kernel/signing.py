@@ -17,7 +17,7 @@ from pointsman.kernel.entry import Chain
 
 SECRET_BYTES = 32
 
-Purpose = Literal["snapshot", "bundle", "head", "rotation", "receipt"]
+Purpose = Literal["snapshot", "bundle", "head", "rotation", "receipt", "progress"]
 
 
 def key_id(public: bytes) -> str:

@@ -17,7 +17,7 @@ class CompiledPlacement:
     def __init__(self, policy: PlacementPolicy) -> None:
         self.policy = policy
         self.reads_content = policy.reads_content
-        self.is_table_only = not policy.policy_rules and not policy.stays_local
+        self.is_table_only = not policy.policy_rules and not policy.asks_detector
         """Whether nothing but the table can decide: no policy rule, no kind of text that stays."""
         self.label_zones = {label.name: label.within for label in policy.all_labels}
         self.tests = tuple((rule, test_of(rule)) for rule in policy.policy_rules)

@@ -37,6 +37,7 @@ from pointsman.placement.rules.table import ErrorCode, Privacy, Route
 from pointsman.placement.rules.totality import compare_tokens
 from pointsman.placement.rules.zones import LOCAL, innermost, zone_text, zones_around
 from pointsman.placement.trace import (
+    MASK_NOTE,
     OUTCOME_FORM,
     TRACE_FORM,
     BoundSource,
@@ -181,19 +182,36 @@ class Placement:
 
     def _stays_by_text(self) -> tuple[str, str]:
         facts, policy = self.facts, self.policy
-        if policy.stays_local:
+        if policy.asks_detector:
             if facts.sensitivity is None:
                 return "SENSITIVE_UNKNOWN", "nobody looked into the text, so nothing leaves"
             if facts.sensitivity.has_failed:
                 return "SENSITIVE_UNKNOWN", "the detector failed, so nothing leaves"
-            kinds = staying(facts.sensitivity, policy.stays_local)
+            kinds = staying(
+                facts.sensitivity, policy.stays_local, policy.masked_kinds, facts.masking
+            )
             if kinds:
-                return "SENSITIVE_LOCAL", f"holds {', '.join(kinds)}"
+                return "SENSITIVE_LOCAL", f"holds {', '.join(kinds)}" + self._obstacle()
         return "", ""
 
     def _label_zone(self, label: str) -> str:
         """Return the zone of a label; one that the policy does not know keeps its items here."""
         return self.ready.label_zones.get(label, LOCAL)
+
+    def _obstacle(self) -> str:
+        """Say why a text that could have left under placeholders did not."""
+        masking = self.facts.masking
+        if masking is UNSET or masking.obstacle is UNSET:
+            return ""
+        return f", which cannot be masked: {masking.obstacle}"
+
+    def mask_note(self) -> str:
+        """Count the placeholders of a text by kind; empty where it has none."""
+        masking = self.facts.masking
+        if masking is UNSET or masking.obstacle is not UNSET or not self.policy.masked_kinds:
+            return ""
+        told = ", ".join(f"{each.count} {each.kind}" for each in masking.kinds)
+        return f"{MASK_NOTE}{told}" if told else ""
 
     def bound(self, zone: str, source: BoundSource, why: str) -> None:
         """Note a zone that the question must stay within."""
@@ -343,7 +361,7 @@ def _by_policy(case: Placement) -> Conclusion | None:
         case.note(step, "threw", reason)
         return Conclusion(step, "POLICY_FORCE_CLOUD", reason, error="E-ROUTE-002", gate="closed")
     case.note(step, "terminated", by)
-    return Conclusion(step, "POLICY_FORCE_CLOUD", by, route="cloud")
+    return Conclusion(step, "POLICY_FORCE_CLOUD", by + case.mask_note(), route="cloud")
 
 
 def _by_whom(case: Placement) -> str:
@@ -378,7 +396,7 @@ def _by_table(case: Placement, step: StepName) -> Conclusion:
             if rule.zone is not UNSET:
                 case.bound(rule.zone, "row", f"the table's row {rule.id}")
             binds = rule.route == "local" and (level == "local" or case.policy.auto == "binding")
-            reason = rule.says + _notes(case)
+            reason = rule.says + _notes(case) + case.mask_note()
             case.note(step, "terminated", rule.id)
             return Conclusion(
                 step,

@@ -43,15 +43,58 @@ class Sensitivity(Struct, frozen=True, forbid_unknown_fields=True):
     findings: tuple[SensitivityFinding, ...]
 
 
-def staying(found: Sensitivity, stays_local: Sequence[str]) -> tuple[str, ...]:
-    """Return the detected kinds that must stay; a group stands for all its kinds."""
-    return tuple(kind for kind in found.kinds if _stays(kind, stays_local))
+class MaskedKind(Struct, frozen=True, forbid_unknown_fields=True):
+    """How often a kind was masked in a request."""
+
+    kind: str
+    count: int
 
 
-def _stays(kind: str, stays_local: Sequence[str]) -> bool:
+class Masking(Struct, frozen=True, forbid_unknown_fields=True):
+    """The placeholders that a request leaves under; `obstacle` says why it has none.
+
+    `values` tells which value each of them stands for. It is a seal once recorded.
+    """
+
+    kinds: tuple[MaskedKind, ...]
+    obstacle: str | UnsetType = UNSET
+    values: str | Sealed | UnsetType = UNSET
+
+
+def staying(
+    found: Sensitivity,
+    stays_local: Sequence[str],
+    masked: Sequence[str] = (),
+    masking: Masking | UnsetType = UNSET,
+) -> tuple[str, ...]:
+    """Return the detected kinds that must stay; a group stands for all its kinds.
+
+    A kind to be masked stays where it was not masked: without `masking`, or with an obstacle.
+    """
+    is_masked = masking is not UNSET and masking.obstacle is UNSET
+    return tuple(
+        kind
+        for kind in found.kinds
+        if (
+            not is_masked
+            if may_mask(kind, stays_local, masked)
+            else _closeness(kind, stays_local) > 0
+        )
+    )
+
+
+def may_mask(kind: str, stays_local: Sequence[str], masked: Sequence[str]) -> bool:
+    """Tell whether a kind is one to be masked: named so, and not more closely as one that stays."""
+    return _closeness(kind, masked) > _closeness(kind, stays_local)
+
+
+def _closeness(kind: str, named: Sequence[str]) -> int:
+    """Return how closely a list names a kind: 2 for itself, 1 for its group, 0 for neither."""
     # A kind carries its group: `secret.github_token`.
     group, _, name = kind.partition(".")
-    return group in stays_local or name in stays_local or kind in stays_local
+    if kind in named or name in named:
+        return 2
+    return int(group in named)
 
 
 Intent = Literal["informational", "analytical", "retrieval"]
@@ -129,6 +172,7 @@ class PlacementFacts(Struct, frozen=True, forbid_unknown_fields=True):
     sensitivity: Sensitivity | None = None
     taint: Taint | None = None
     failed: Failed | None = None
+    masking: Masking | UnsetType = UNSET
     cloud_models: tuple[CloudModel, ...] | UnsetType = UNSET
     """Gathered where placement.yaml names zones: the first that may serve is the cloud model."""
     stays_within: tuple[str, ...] | UnsetType = UNSET
@@ -243,9 +287,14 @@ def _cloud_models(given: GivenCloudModel) -> tuple[CloudModel, ...] | UnsetType:
     return UNSET if given.zone is UNSET else (CloudModel(given.model_name, given.zone),)
 
 
-def with_seal(facts: PlacementFacts, seal: Sealed) -> PlacementFacts:
-    """Return the facts as they are recorded: the text replaced by its seal."""
-    return replace(facts, content=seal)
+def with_seal(
+    facts: PlacementFacts, seal: Sealed, values: Sealed | UnsetType = UNSET
+) -> PlacementFacts:
+    """Return the facts as they are recorded: the text and the masked values by their seals."""
+    masking = facts.masking
+    if masking is not UNSET and masking.values is not UNSET:
+        masking = replace(masking, values=values)
+    return replace(facts, content=seal, masking=masking)
 
 
 def with_text(facts: PlacementFacts, texts: Texts) -> PlacementFacts:

@@ -5,7 +5,7 @@ A policy is complete in itself: every default is written into it before it is na
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
@@ -59,6 +59,14 @@ EMBEDDED: Final = ("embedded:", "embedded/")
 """How the ids of embedded models begin: a demonstration, too small to bind turns to."""
 
 
+_MEDICAL: Final = "without the words for an illness it would be another question"
+UNMASKABLE: Final[dict[str, str]] = {
+    **dict.fromkeys(("medical", "diagnosis", "medication", "procedure"), _MEDICAL),
+    "own": "what a hit of your own detector means is not known here",
+}
+"""The groups and kinds that no placeholder can stand for, and why."""
+
+
 class PlacementRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One row, exact; `says` is its condition in words, an `otherwise` written out."""
 
@@ -102,6 +110,18 @@ class PlacementPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     policy_rules: tuple[PolicyRule, ...]
     is_unreadable: bool = False
     local_model: str | UnsetType = UNSET
+    masks: tuple[str, ...] | UnsetType = UNSET
+
+    @property
+    def masked_kinds(self) -> tuple[str, ...]:
+        """The kinds and groups that leave under placeholders."""
+        return () if self.masks is UNSET else self.masks
+
+    @property
+    def asks_detector(self) -> bool:
+        """Whether it matters what a text holds: some kind must stay, or is masked."""
+        return bool(self.stays_local or self.masked_kinds)
+
     zones: dict[str, tuple[str, ...]] | UnsetType = UNSET
     """For each zone that placement.yaml names, all those it lies within."""
     labels: tuple[Label, ...] | UnsetType = UNSET
@@ -114,7 +134,7 @@ class PlacementPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def looks_into_texts(self) -> bool:
         """Whether it matters what the detector finds in a text."""
-        return bool(self.stays_local) or any(each.finds for each in self.all_labels)
+        return self.asks_detector or any(each.finds for each in self.all_labels)
 
     @property
     def all_zones(self) -> Zones:
@@ -187,14 +207,18 @@ def read_policy(
     known = (*GROUPS, *kinds)
 
     def kind_problems(table: PlacementFile, document: Document) -> Iterable[Problem]:
-        for index, kind in enumerate(table.sensitive.stays_local):
-            # What a detector of an operator's own may find is known to that detector alone.
-            if kind not in known and not kind.startswith("own."):
-                hint = nearest(kind, known)
-                message = f"`{kind}` is nothing the detector knows"
-                told = f"did you mean `{hint}`?" if hint else f"known: {', '.join(known)}"
-                path = ("sensitive", "stays_local", index)
-                yield document.problem(path, Code.UNKNOWN_VALUE, message, told)
+        sensitive = table.sensitive
+        masked = () if sensitive.mask is UNSET else sensitive.mask
+        for name, kinds_given in (("stays_local", sensitive.stays_local), ("mask", masked)):
+            for index, kind in enumerate(kinds_given):
+                # What a detector of an operator's own may find is known to that detector alone.
+                if kind not in known and not kind.startswith("own."):
+                    hint = nearest(kind, known)
+                    message = f"`{kind}` is nothing the detector knows"
+                    told = f"did you mean `{hint}`?" if hint else f"known: {', '.join(known)}"
+                    path = ("sensitive", name, index)
+                    yield document.problem(path, Code.UNKNOWN_VALUE, message, told)
+        yield from _mask_problems(sensitive.stays_local, masked, document)
 
     return conform(
         parse_yaml(text, source),
@@ -209,6 +233,23 @@ def read_policy(
         lambda table, document: policy_rule_problems(table.policy_rules, document),
         *checks,
     )
+
+
+def _mask_problems(
+    stays_local: Sequence[str],
+    masked: Sequence[str],
+    document: Document,
+) -> Iterable[Problem]:
+    """Find kinds that cannot be masked, or stand in both lists."""
+    for index, kind in enumerate(masked):
+        path = ("sensitive", "mask", index)
+        why = UNMASKABLE.get(kind.partition(".")[0]) or UNMASKABLE.get(kind.rpartition(".")[2])
+        if why:
+            message = f"`{kind}` cannot be masked: {why}"
+            yield document.problem(path, Code.INVALID_VALUE, message, "write it to `stays_local`")
+        elif kind in stays_local:
+            message = f"`{kind}` stands in `stays_local`, too: it stays, or is masked"
+            yield document.problem(path, Code.INVALID_VALUE, message)
 
 
 def _zone_problems(table: PlacementFile, document: Document) -> Iterable[Problem]:
@@ -243,9 +284,15 @@ def placement_policy(table: PlacementFile) -> PlacementPolicy:
         taint=table.sensitive.taint,
         policy_rules=exact_rules(table.policy_rules),
         local_model=table.local_model,
+        masks=_masks(table),
         zones=outer_zones(table.given_zones) or UNSET,
         labels=UNSET if table.labels is UNSET else exact_labels(table.labels) or UNSET,
     )
+
+
+def _masks(table: PlacementFile) -> tuple[str, ...] | UnsetType:
+    given = table.sensitive.mask
+    return UNSET if given is UNSET or not given else tuple(sorted(set(given)))
 
 
 def auto_of(table: PlacementFile) -> Literal["advisory", "binding"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -17,6 +17,10 @@ StepName = Literal[
 StepOutcome = Literal["passedThrough", "terminated", "threw"]
 Gate = Literal["open", "local", "closed", "zone"]
 """Which models a placement leaves open to the choice: any, local ones, none, those of zones."""
+
+
+MASK_NOTE: Final = "; masked where it leaves: "
+"""Stands in a reason before the counts of the placeholders that a text leaves under."""
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import cast
 
 import apsw
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import Form
@@ -127,7 +127,8 @@ class DecisionRecorder:
         if ruling.is_placed_anew:
             if not placing.is_advice:
                 first = Names(self._ids.new_id(), names.ref, names.at)
-                made = placement_record(policies, placing, seal, ledger)
+                values = _hand_in_values(recorder, placing, waits)
+                made = placement_record(policies, placing, seal, ledger, values)
                 recorder.hand_in_decision(first, made, aside, waits.expect())
             if ruling.model:
                 self._record_taint(recorder, in_force, placing, aside, taint_as)
@@ -164,7 +165,11 @@ class DecisionRecorder:
         content = placing.facts.content
         seal, text = _seal_text(recorder, content, waits)
         made = placement_record(
-            policies_in_force(in_force), placing, seal, self._home.identity.ledger
+            policies_in_force(in_force),
+            placing,
+            seal,
+            self._home.identity.ledger,
+            _hand_in_values(recorder, placing, waits),
         )
         if not is_refused:
             self._record_taint(recorder, in_force, placing, aside, taint_as)
@@ -249,6 +254,15 @@ class DecisionRecorder:
         seal = self.recorder().hand_in_text(text, waits)
         waits.wait()
         return seal
+
+
+def _hand_in_values(
+    recorder: Recorder, placing: PlacementRuling, waits: DurabilityWaiter
+) -> Sealed | UnsetType:
+    """Hand in the masked values of a placement, and return their seal."""
+    masking = placing.facts.masking
+    values = UNSET if masking is UNSET else masking.values
+    return recorder.hand_in_text(values, waits) if isinstance(values, str) else values
 
 
 def _seal_text(

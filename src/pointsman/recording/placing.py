@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
@@ -15,14 +16,20 @@ from pointsman.placement.facts import (
     CountedBy,
     GivenPlacement,
     LocalModel,
+    MaskedKind,
+    Masking,
     PlacementFacts,
     Sensitivity,
     Taint,
+    may_mask,
     placement_facts,
 )
+from pointsman.placement.policy import PlacementPolicy
+from pointsman.providers.dialects.masked_body import MaskedBody, mask_body
 from pointsman.recording.labels import NO_ITEMS, ToolItems, labels_of
 from pointsman.recording.own_detectors import OwnDetectors, with_own
 from pointsman.recording.taints import Taints
+from pointsman.signals.masking import Placeholders
 from pointsman.signals.sensitivity import LongText, sensitivity, sensitivity_of_parts
 from pointsman.signals.tokens import Counted, count_for_model
 from pointsman.storage.home import Home
@@ -45,7 +52,29 @@ class PlacedTurn(Struct, frozen=True):
     """The labels of a planner's turn, which go to its worker with the task."""
 
 
-def facts_of_turn(
+class MaskedRequest(Struct, frozen=True):
+    """A request under placeholders, and the values they stand for."""
+
+    found: MaskedBody
+    placeholders: Placeholders
+
+
+def is_to_be_masked(policy: PlacementPolicy, found: Sensitivity) -> bool:
+    """Tell whether a text holds something that the policy wants masked."""
+    named = policy.masked_kinds
+    return bool(named) and any(may_mask(kind, policy.stays_local, named) for kind in found.kinds)
+
+
+def masking_of(masked: MaskedRequest) -> Masking:
+    """Return the fact of a masked request: how much by kind, and the values behind it."""
+    found = masked.found
+    if found.obstacle:
+        return Masking((), obstacle=found.obstacle)
+    kinds = tuple(MaskedKind(kind, count) for kind, count in found.counts.items())
+    return Masking(kinds, values=masked.placeholders.table())
+
+
+def facts_of_turn(  # noqa: PLR0913 - what one placement looks at
     in_force: InForce,
     facts: TurnFacts,
     about: PlacedTurn,
@@ -53,6 +82,7 @@ def facts_of_turn(
     taint: Taint | None = None,
     sensitivity: Sensitivity | None = None,
     labels: tuple[str, ...] | UnsetType = UNSET,
+    masking: Masking | UnsetType = UNSET,
 ) -> PlacementFacts:
     """Return the placement facts of a turn."""
     local, cloud = _candidates(in_force, facts)
@@ -77,6 +107,7 @@ def facts_of_turn(
         counted_by=_estimated_by(facts.tokenizer),
         sensitivity=sensitivity,
         taint=taint,
+        masking=masking,
         cloud_models=UNSET if zones is UNSET else _cloud_models(in_force.ready.models, facts),
         stays_within=UNSET if stated is None else stated.zones,
         labels=labels if stated is None or stated.labels is UNSET else stated.labels,
@@ -162,10 +193,13 @@ class PlacementGathering:
         facts: TurnFacts,
         about: PlacedTurn,
         text: Callable[[], str | LongText] | None = None,
+        masked: Callable[[], MaskedRequest] | None = None,
     ) -> PlacementFacts:
         """Gather the placement facts of a turn.
 
         `text` gives everything that would leave with the message; without it, that is the message.
+        `masked` gives the request as it leaves under placeholders; without it, nothing is masked.
+        INVARIANT: a caller that gives it sends nothing else to a model in the cloud.
         """
         taint = None
         if in_force.placement.policy.taint != "off":
@@ -174,21 +208,62 @@ class PlacementGathering:
         policy = in_force.placement.policy
         if policy.looks_into_texts:
             found = self._sensitivity(in_force, facts.message if text is None else text())
+        masking: Masking | UnsetType = UNSET
+        if found is not None and is_to_be_masked(in_force.placement.policy, found):
+            if masked is not None:
+                masking = masking_of(masked())
+            elif text is None:
+                masking = self._masking_of_message(in_force, facts.message, about)
         labels: tuple[str, ...] | UnsetType = UNSET
         if policy.labels is not UNSET:
             own = labels_of(
                 policy.labels, about.tools(), found, knows_workers=policy.taint != "off"
             )
             labels = tuple(dict.fromkeys((*own, *about.handed_labels)))
-        return facts_of_turn(in_force, facts, about, taint=taint, sensitivity=found, labels=labels)
+        return facts_of_turn(
+            in_force,
+            facts,
+            about,
+            taint=taint,
+            sensitivity=found,
+            masking=masking,
+            labels=labels,
+        )
+
+    def _masking_of_message(
+        self, in_force: InForce, message: str | Sealed, about: PlacedTurn
+    ) -> Masking | UnsetType:
+        """Mask a message that is decided about and sent nowhere."""
+        if not isinstance(message, str):
+            return UNSET
+        body = msgspec.json.encode({"text": message})
+        return masking_of(self.mask_request(in_force, about.session_id, body))
+
+    def mask_request(self, in_force: InForce, session_id: str, body: bytes) -> MaskedRequest:
+        """Return a request with placeholders for what the policy wants masked."""
+        policy = in_force.placement.policy
+        placeholders = Placeholders(
+            self._home.content_key(),
+            session_id,
+            lambda kind: may_mask(kind, policy.stays_local, policy.masked_kinds),
+        )
+        try:
+            found = mask_body(body, placeholders)
+        except Exception:  # noqa: BLE001 - whatever it fails of, nothing may leave then
+            found = MaskedBody(body, {}, "the request could not be read for it")
+        return MaskedRequest(found, placeholders)
 
     def given_facts(self, in_force: InForce, given: GivenPlacement) -> PlacementFacts:
         """Return the placement facts that a caller wrote; no record is read."""
-        facts, policy = facts_given(given), in_force.placement.policy
-        found = self._sensitivity(in_force, facts.content)
+        facts = facts_given(given)
+        found, policy = self._sensitivity(in_force, facts.content), in_force.placement.policy
+        facts = replace(facts, sensitivity=found)
         if policy.labels is not UNSET and facts.labels is UNSET:
             facts = replace(facts, labels=labels_of(policy.labels, NO_ITEMS, found))
-        return replace(facts, sensitivity=found)
+        if found is None or not is_to_be_masked(policy, found):
+            return facts
+        about = PlacedTurn(facts.question_id, facts.session_id, facts.asked_at)
+        return replace(facts, masking=self._masking_of_message(in_force, facts.content, about))
 
     def _sensitivity(
         self, in_force: InForce, content: str | Sealed | LongText

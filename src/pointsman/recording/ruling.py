@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from pointsman.kernel.canonical import ContentId, content_id
@@ -125,10 +125,14 @@ def policies_in_force(in_force: InForce) -> Policies:
 
 
 def placement_record(
-    policies: Policies, placing: PlacementRuling, seal: Sealed, ledger: str
+    policies: Policies,
+    placing: PlacementRuling,
+    seal: Sealed,
+    ledger: str,
+    values: Sealed | UnsetType = UNSET,
 ) -> MadeDecision:
-    """Return the record of a placement."""
-    facts = placement_facts.with_seal(placing.facts, seal)
+    """Return the record of a placement; `values` seals those that were masked."""
+    facts = placement_facts.with_seal(placing.facts, seal, values)
     return MadeDecision(
         "placement",
         placement.DECISION_VERSION,

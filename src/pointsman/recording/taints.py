@@ -66,10 +66,10 @@ def taint_rule(
         return "PRIVACY_LOCAL"
     if is_worker and placing.outcome.rule_id == "LABEL_LOCAL":
         return "LABEL_LOCAL"
-    if policy.stays_local:
+    if policy.asks_detector:
         if found is None or found.has_failed:
             return "SENSITIVE_UNKNOWN"
-        if staying(found, policy.stays_local):
+        if staying(found, policy.stays_local, policy.masked_kinds, facts.masking):
             return "SENSITIVE_LOCAL"
     return "POLICY_FORCE_LOCAL" if placing.trace.inputs.policy_action == "force_local" else ""
 

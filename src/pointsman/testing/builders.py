@@ -82,7 +82,7 @@ def a_turn(pointsman: Pointsman, message: str = "hello") -> Shown:
 
 def assert_replays(pointsman: Pointsman) -> int:
     """Assert that every recorded decision re-runs to the same bytes; return how many there are."""
-    report = pointsman.replay_all()
+    report = pointsman.replay_all(from_scratch=True)
     lines = [f"{each.decision_id}: {each.code} {each.reason}" for each in report.others]
     assert report.is_clean, "\n".join(["not every decision replays:", *lines])  # noqa: S101 - an assertion is the purpose
     return report.total

@@ -17,7 +17,7 @@ from pointsman.kernel.document import printable
 from pointsman.kernel.instant import instant_text
 from pointsman.kernel.number import Billionths, billionths_text, microusd_text
 from pointsman.placement.rules.zones import zone_text
-from pointsman.placement.trace import Placed
+from pointsman.placement.trace import MASK_NOTE, Placed
 from pointsman.turns.learning.pattern_row import ModelOption, Neighbour
 from pointsman.turns.story.turn_story import (
     LaterDecision,
@@ -120,7 +120,11 @@ def _placement_line(placed: Placed | None) -> list[str]:
         return []
     if placed.gate == "open":
         is_advice = placed.rule_id == "AUTO_LOCAL" and placed.local_model is not UNSET
-        return ["Placed: anywhere   (AUTO_LOCAL is advice here: auto: advisory)"] * is_advice
+        _, _, masked = placed.reason.partition(MASK_NOTE)
+        return [
+            *["Placed: anywhere   (AUTO_LOCAL is advice here: auto: advisory)"] * is_advice,
+            *[f"Masked: {masked}, where it leaves"] * bool(masked),
+        ]
     left = "stays on this machine" if placed.gate == "local" else "goes nowhere"
     if placed.zones is not UNSET:
         left = f"stays within {zone_text(placed.zones)}"

@@ -42,11 +42,13 @@ from pointsman.gateway.turns.turn import LiveTurn
 from pointsman.providers.deployments import DeployedModel
 from pointsman.providers.dialects.chat.stream import UnaskedUsage, asking_usage
 from pointsman.providers.dialects.foreign import without_foreign
+from pointsman.providers.dialects.masked_body import Restoring
 from pointsman.providers.dialects.responses.namespaces import (
     Namespaces,
     OwnNamesReader,
     with_own_name,
 )
+from pointsman.providers.dialects.restored_stream import RestoredStream
 from pointsman.providers.dialects.spans import with_model
 from pointsman.providers.dialects.tap import Tap, end_of, tap
 from pointsman.providers.dialects.words_before import WordsBefore, with_words_before
@@ -106,13 +108,14 @@ class Forwarding:
         self.dialect: Dialect = wanted if wanted in spoken else spoken[0]
         self.is_same = self.dialect == wanted
         """Whether caller and provider speak the same dialect."""
+        self._restoring = live.restoring_for(model)
 
     def outgoing(self) -> Outgoing:
         """Return the request as the provider takes it."""
         request = self.live.request
         look = request.look
         if self.is_same:
-            own = self.live.stripped_body()
+            own = self._own_body()
             if request.dialect != "chat":
                 own = without_foreign(request.dialect, own)
             is_given = own is request.asked.body
@@ -120,7 +123,7 @@ class Forwarding:
             if look.is_stream and self.dialect == "chat":
                 body = self._asking_usage(body)
         else:
-            asked = speaker(request.dialect).read_request(self.live.stripped_body())
+            asked = speaker(request.dialect).read_request(self._own_body())
             self._wants_usage, self._namespaces = asked.wants_usage, asked.namespaces
             body = write_request(self.dialect, asked, self._name)
         passed: tuple[tuple[str, str], ...] = ()
@@ -139,6 +142,11 @@ class Forwarding:
             input_tokens=self.live.input_tokens,
             login=request.login_at(self.live.in_force.models.providers.get(self._provider.name)),
         )
+
+    def _own_body(self) -> bytes:
+        """Return the caller's request as this model may see it."""
+        body = self.live.stripped_body()
+        return body if self._restoring is None else self.live.masked_body(body)
 
     def _asking_usage(self, body: bytes) -> bytes:
         """Ask what the stream uses, if the provider is to tell it always."""
@@ -171,6 +179,9 @@ class Forwarding:
         """Return a call that sends the request at once, where its bytes may pass unchanged."""
         provider = self._provider
         if not (isinstance(provider, HttpProvider) and self.is_same and provider.can_begin):
+            return None
+        if self._restoring is not None:
+            # The batcher passes answers on as they are.
             return None
         return partial(provider.begin, provider.write(self.outgoing()), self.live.parts.deadlines)
 
@@ -219,6 +230,8 @@ class Forwarding:
             _check_is_answer(self._provider.name, body)
         if not self.is_same:
             body = self._translate(body)
+        if self._restoring is not None:
+            body = self._restore(self._restoring, body)
         if live.fallen_from and (words := notice_of(live)):
             body = with_words_before(live.request.dialect, body, words)
         if not self._is_held:
@@ -241,6 +254,12 @@ class Forwarding:
                 content = (with_own_name(each, self._namespaces) for each in told.content)
                 told = replace(told, content=tuple(content))
             return asked.write_response(told, self.model, int(time.time()))
+        except InputError as error:
+            raise unreadable(self._provider.name, error) from error
+
+    def _restore(self, restoring: Restoring, body: bytes) -> bytes:
+        try:
+            return restoring.body(body)
         except InputError as error:
             raise unreadable(self._provider.name, error) from error
 
@@ -344,9 +363,12 @@ class Forwarding:
         """Return the carrier that turns the provider's stream into the caller's."""
         asked = self.live.request.dialect
         carriage: StreamCarrier = PassThroughStream(asked) if self.is_same else self._translating()
-        if not self._has_asked_usage and not self.live.fallen_from:
+        restoring = self._restoring
+        if not self._has_asked_usage and not self.live.fallen_from and restoring is None:
             return carriage
         edits: list[Edit] = [UnaskedUsage().without] if self._has_asked_usage else []
+        if restoring is not None:
+            edits.append(RestoredStream(asked, restoring).edit)
         if words := notice_of(self.live):
             edits.append(WordsBefore(asked, words).edit)
         return EditedStream(carriage, tuple(edits)) if edits else carriage

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 
-from pointsman.calls.answering import ModelAnswer, ask_whole
+from pointsman.calls.answering import BodyMasking, ModelAnswer, ask_whole
 from pointsman.calls.call_end import OVER_BUDGET, STOPPED, CallEnd
 from pointsman.calls.cutting import NOT_MADE
+from pointsman.calls.flow import EgressRefused
 from pointsman.calls.model_call import CallOrder, ModelCall, PlainContext
 from pointsman.errors import LedgerError, TurnStopped
 from pointsman.gateway.serving.services import GatewayServices
@@ -118,4 +119,13 @@ class SideCall:
     async def _ask(self, request: ModelRequest) -> ModelAnswer:
         parts, live = self._parts, self._live
         provider, name = parts.providers.of(self._ruling.model, live.in_force.models)
-        return await ask_whole(provider, name, request, live.parts.deadlines)
+        restoring = live.restoring_for(self._ruling.model)
+        masking = None if restoring is None else BodyMasking(self._mask, restoring.body)
+        return await ask_whole(provider, name, request, live.parts.deadlines, masking)
+
+    def _mask(self, body: bytes) -> bytes:
+        """Mask the request to a second model as well, or have the call fail."""
+        try:
+            return self._live.masked_body(body)
+        except EgressRefused as error:
+            raise UpstreamError(str(error), error_class="invalid_request", status=400) from error

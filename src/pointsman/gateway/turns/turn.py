@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from pointsman.access.caps import Owners, caps_of
 from pointsman.calls.call_end import CallEnd
-from pointsman.calls.flow import Record, RecordPlacement, TurnLock
+from pointsman.calls.flow import EgressRefused, Record, RecordPlacement, TurnLock
 from pointsman.calls.model_call import NOT_CONFIRMED, CallOrder, ModelCall
 from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.serving.http import Headers
@@ -29,10 +29,12 @@ from pointsman.gateway.telemetry.call_telemetry import count_ruling
 from pointsman.gateway.telemetry.tracing import TRACEPARENT, TraceContext, trace_context
 from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
+from pointsman.providers.dialects.masked_body import Restoring, mask_body
 from pointsman.providers.dialects.words_before import with_text_of_last_user
 from pointsman.providers.port import provider_request_id
 from pointsman.recording.key_limits import Admission
 from pointsman.recording.labels import ToolItems, items_in_body
+from pointsman.recording.placing import MaskedRequest
 from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
 from pointsman.signals.sensitivity import LongText, sensitivity_steps
@@ -74,6 +76,8 @@ class LiveTurn:
     """The providers' time in earlier calls of this turn."""
     model = ""
     """The model that serves now."""
+    masked: MaskedRequest | None = None
+    """The request as models in the cloud see it, where that is not as it is."""
     winner: Evaluation | None = None
     """The slot that chose it."""
 
@@ -180,7 +184,7 @@ class LiveTurn:
     def asks_detectors(self) -> bool:
         """Whether detectors of the operator's own look at it, which may take its time."""
         own = self.parts.pointsman.own_detectors
-        return own is not None and bool(self.in_force.placement.policy.stays_local)
+        return own is not None and self.in_force.placement.policy.asks_detector
 
     async def ask_detectors(self) -> None:
         """Have the operator's own detectors look at it; their answers are remembered."""
@@ -194,7 +198,7 @@ class LiveTurn:
         """Find out what the request holds, with a pause every few milliseconds."""
         look = self.request.look
         yield from look.token_steps(count_tokens)
-        if look.parts is not None and self.in_force.placement.policy.stays_local:
+        if look.parts is not None and self.in_force.placement.policy.asks_detector:
             key = self.parts.pointsman.home.content_key()
             yield from sensitivity_steps([*look.parts], key, self.parts.memos.findings)
 
@@ -208,6 +212,42 @@ class LiveTurn:
     def tools(self) -> ToolItems:
         """Return the calls of tools that the request carries."""
         return items_in_body(self.request.asked.body)
+
+    def mask(self) -> MaskedRequest:
+        """Mask the request; from now on it goes to models in the cloud under placeholders alone."""
+        pointsman = self.parts.pointsman
+        self.masked = pointsman.mask_request(
+            self.in_force, self.session_id, self.request.asked.body
+        )
+        return self.masked
+
+    def restoring_for(self, model: str) -> Restoring | None:
+        """Return what puts values back into a model's answer; None where it sees them as they are.
+
+        A model on this machine is asked in plain words.
+        """
+        known = self.in_force.ready.models.get(model)
+        if self.masked is None or (known is not None and known.location == "local"):
+            return None
+        return Restoring(
+            self.masked.placeholders, is_json=self.request.look.wants_structured_output
+        )
+
+    def masked_body(self, body: bytes) -> bytes:
+        """Return a body of this request, or of one made from it, under placeholders.
+
+        INVARIANT: it raises where anything to be masked is left: decided once, and enforced again
+        at the door.
+        """
+        masked = self.masked
+        if masked is None:
+            return body
+        if body is self.request.asked.body and not masked.found.obstacle:
+            return masked.found.body
+        found = mask_body(body, masked.placeholders)
+        if found.obstacle:
+            raise EgressRefused(f"{self.model} may not be called: {found.obstacle}")
+        return found.body
 
     def lock(self) -> TurnLock | None:
         """Return the lock of the turn that this request continues, if it does."""

@@ -24,7 +24,9 @@ def new_flow(live: LiveTurn) -> Flow:
         live.items if live.is_derived else None,
         live.tools,
     )
-    asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text)
+    asked = pointsman.gather_placement(
+        in_force, facts, about, live.leaving_text, None if live.operation else live.mask
+    )
     return turn(
         policies_in_force(in_force),
         asked,
@@ -55,7 +57,7 @@ def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:
         live.items if live.is_derived else None,
         live.tools,
     )
-    asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text)
+    asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text, live.mask)
     return continue_turn(policies_in_force(in_force), asked, lock)
 
 

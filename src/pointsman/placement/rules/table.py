@@ -135,10 +135,13 @@ class Sensitive(Struct, frozen=True, forbid_unknown_fields=True):
     """What a text may hold that must not leave this machine.
 
     `stays_local` names kinds of the detector or its groups `pii` and `secret`. With `taint:
-    session`, whatever had to stay keeps the later turns of its session here too.
+    session`, whatever had to stay keeps the later turns of its session here too. `mask` names kinds
+    that leave under placeholders, which the answer is freed from; of two entries that name a
+    kind, the one for the kind itself counts, not the one for its group.
     """
 
     stays_local: tuple[str, ...] = ()
+    mask: tuple[str, ...] | UnsetType = UNSET
     taint: Literal["session", "off"] = "session"
 
 

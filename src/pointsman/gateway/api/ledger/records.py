@@ -152,11 +152,12 @@ class RecordApi:
         """Re-run recorded decisions."""
         pointsman, since = self._parts.pointsman, request.instant("since", EPOCH)
         reach = request.caller.reach
-        return await in_thread(lambda: pointsman.replay_all(since, tenant=reach))
+        return await in_thread(lambda: pointsman.replay_all(since, tenant=reach, from_scratch=True))
 
     async def verify(self, _request: ApiRequest) -> VerifyAnswer:
         """Check the whole ledger."""
-        report = await in_thread(self._parts.pointsman.verify)
+        pointsman = self._parts.pointsman
+        report = await in_thread(lambda: pointsman.verify(from_scratch=True))
         proofs = proofs_value(report.proofs)
         return VerifyAnswer(report.is_intact, report.entries, report.faults, report.doubts, proofs)
 
@@ -217,7 +218,7 @@ def _write_bundle(
     pointsman: Pointsman, target: Path, period: tuple[Instant, Instant]
 ) -> BundleSummary:
     """Write the bundle of an intact ledger."""
-    report = pointsman.verify()
+    report = pointsman.verify(from_scratch=True)
     if not report.is_intact:
         raise LedgerBroken("only an intact ledger is exported", hint="POST /api/verify tells more")
     return pointsman.export(target, *period)

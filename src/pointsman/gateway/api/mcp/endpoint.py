@@ -126,6 +126,7 @@ class McpEndpoint:
                 own.clock,
                 own.ids,
                 own.gather_placement,
+                mask_request=own.mask_request,
             )
             self._house = ConversationServices(ground, parts.calls, store)
         return self._house
