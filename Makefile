@@ -7,7 +7,7 @@ RUN := $(if $(wildcard .venv/.complete),.venv,.venv-run)
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs site dist check-dist public-names word-counts trace-turn lock \
+.PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs site newcomer dist check-dist public-names word-counts trace-turn lock \
         clients campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
         campaign-differential campaign-proofs campaign-bisect campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
@@ -85,6 +85,10 @@ test-main: env envs browser servers
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --include='src/pointsman/kernel/*' --fail-under=100
 
+.PHONY: quick
+quick: env ## the tests of the change at hand, within a minute; BASE=<rev> compares with another revision
+	$(BIN)/python scripts/quick_tests.py --base $(or $(BASE),HEAD)
+
 test-others: envs
 	@for python in .venv-3.*/bin/python; do \
 	  [ -x "$$python" ] || { echo "no other CPython found"; break; }; \
@@ -113,6 +117,9 @@ docs: env ## write the generated pages anew
 
 site: env ## the documentation as static pages with a search that needs no server, in build/site
 	$(BIN)/python scripts/site/build.py
+
+newcomer: ## walk a newcomer's path in a fresh clone, with times: run, first answer, why, dashboard, demo
+	$(PYTHON) scripts/newcomer.py
 
 dist: env-run ## wheel, source archive, bill of materials and digests, in build/dist: the same bytes each time
 	$(RUN)/bin/python scripts/dist/build.py
@@ -172,6 +179,11 @@ clients: env ## real clients, each in an environment of its own, against a gatew
 
 campaign-crash: env ## 1,000 kills
 	$(BIN)/python -m campaigns.crash
+.PHONY: campaign-simulation campaign-planted
+campaign-simulation: env ## 1,000 lives of the whole product in simulated time; SEEDS=1-1000
+	$(BIN)/python -m campaigns.simulation --seeds $(or $(SEEDS),1-1000)
+campaign-planted: env ## 40 faults planted in copies of the product: how many simulated lives find
+	$(BIN)/python -m campaigns.planted
 campaign-power-loss: env ## 100,000 simulated power cuts
 	$(BIN)/python -m campaigns.power_loss
 campaign-tamper: env ## every bit of a bundle

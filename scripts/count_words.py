@@ -19,6 +19,7 @@ The structure:
 
 import argparse
 import ast
+import asyncio
 import io
 import json
 import re
@@ -54,6 +55,8 @@ _NO_PARTICIPLES = frozenset({
     "bed", "embed", "exceed", "feed", "heed", "indeed", "need", "proceed", "red", "seed", "shed",
     "speed",
 })  # fmt: skip
+_CALLED_BY_ASYNCIO = frozenset(dir(asyncio.Protocol))
+"""Transports call them, those of the simulated network in the tests too."""
 _PLAIN_DECORATORS = frozenset({
     "abstractmethod", "asynccontextmanager", "cache", "cached_property", "classmethod",
     "contextmanager", "final", "lru_cache", "override", "property", "staticmethod",
@@ -249,7 +252,7 @@ def functions_for_tests(root: Path, modules: list[Module]) -> list[str]:
     """List functions whose name stands in tests, and in other code only where they are defined.
 
     A search for names, so an equal name elsewhere hides one. Left out: names with two underscores
-    at each end, functions that a decorator registers, and the test kit, whose callers are users.
+    at each end, functions that a decorator registers or asyncio calls, and the test kit.
     """
     callers = [*modules, *(each for folder in REACHING for each in read_modules(root, folder))]
     reached = {name for module in callers for name in _names_in(module.tree)}
@@ -262,6 +265,7 @@ def functions_for_tests(root: Path, modules: list[Module]) -> list[str]:
         if not (node.name.startswith("__") and node.name.endswith("__"))
         and node.name not in reached
         and node.name in tested
+        and node.name not in _CALLED_BY_ASYNCIO
         and _decorators(node) <= _PLAIN_DECORATORS
     ]
 

@@ -52,6 +52,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[httpx.Re
                 live.chat(f"hello {number}", headers=keys["acme"])
             live.chat("@big hello", headers=keys["birch"])
             live.chat("secret", headers={**keys["birch"], "x-pointsman-privacy": "local"})
+            live.outcomes(5)
             report = live.client.get(f"/api/audit/report?from={FROM}&to={TO}", headers=headers)
             assert report.status_code == 200, report.text
             numbers = [n for s in report.json()["sections"] for n in s["numbers"]]

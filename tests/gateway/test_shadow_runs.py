@@ -203,8 +203,12 @@ def test_nothing_happens_beside_a_turn_by_default(town: Town, serve: Any) -> Non
 
 
 def test_a_turn_that_was_explored_is_counted_as_such(town: Town, serve: Any) -> None:
-    explore = {"method": "evidence", "explore": 1, "min_sample_size": 1, "min_confidence": 0}
-    write_home(town.home, routing={**routing(), "pattern": explore})
+    # Both models had their first tries in full, so that every draw goes to the runner-up.
+    pattern = {"method": "evidence", "explore": {"share": 1, "first": TRIES}}
+    write_home(
+        town.home,
+        routing={**routing(), "pattern": {**pattern, "min_sample_size": 1, "min_confidence": 0}},
+    )
     learned_from(town)
     town.openai.then(says("explored"))
     town.anthropic.then(says("explored"))
@@ -256,6 +260,11 @@ def test_exploring_stops_at_its_cap_for_the_day(town: Town, serve: Any) -> None:
     assert live.chat("add two numbers").headers["x-pointsman-policy"] == "global_default"
 
 
+ROWS, RUNS = 8, 3
+TRIES = ROWS * RUNS
+"""How often each model was tried."""
+
+
 def learned_from(town: Town) -> None:
     """Fill a pattern store: Claude is good at this, the other is not."""
     rows = [
@@ -266,9 +275,9 @@ def learned_from(town: Town) -> None:
             name,
             Billionths(success),
             MicroUsd(1_000),
-            3,
+            RUNS,
         )
-        for n in range(8)
+        for n in range(ROWS)
         for name, success in (("open:big", 0), ("claude:opus", 10**9))
     ]
     with closing(PatternStore(open_home(town.home).patterns)) as store:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.house import Running
+from tests.gateway.house import Running, eventually
 from tests.web.conftest import PHONE, has_count, turns
 
 from pointsman.gateway.serving.feed import sse
@@ -337,9 +337,128 @@ def test_dark_and_light_can_be_chosen(open_page: Open, seen: See) -> None:
 def test_no_page_is_wider_than_a_phone(open_page: Open, live: Running, seen: See) -> None:
     page = open_page("#/", viewport=PHONE)
     turn = f"turns/{turns(live)[0]['turn_id']}"
-    for path in ("", "turns", turn, "sessions", "policies", "workflows", "ledger", "help"):
+    for path in (
+        "", "turns", turn, "sessions", "policies", "workflows", "ledger", "help", "providers",
+        "cost", "keys", "learning", "receipts",
+    ):  # fmt: skip
         page.goto(f"{live.url}/#/{path}")
         page.locator("main .card, main .prose, main .rows").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
         if path in {"", turn}:
             seen(page, "why-phone" if path else "now-phone")
+
+
+def test_a_phone_reaches_every_page_and_sees_what_matters_of_a_turn(
+    open_page: Open, live: Running
+) -> None:
+    page = open_page("#/turns", viewport=PHONE)
+    row = page.locator("tr[data-row]").first
+    row.wait_for()
+    edge = PHONE["width"]
+    for part in ("time", ".model", ".badge"):
+        box = row.locator(part).first.bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] < box["x"] + box["width"] <= edge
+    for name in ("Keys", "Receipts", "Help"):
+        page.get_by_role("button", name="More").click()
+        link = page.locator("nav.side").get_by_role("link", name=name)
+        box = link.bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] < box["x"] + box["width"] <= edge
+        link.click()
+        page.get_by_role("heading", level=1).filter(has_text=name).wait_for()
+
+
+def test_an_outage_is_ended_by_its_button(open_page: Open, live: Running) -> None:
+    live.parts.health.clear("house")
+    for _ in range(5):
+        live.providers["house"].then(*[fails(500)] * 3)
+        live.chat("hello", "llama")
+    page = open_page("#/providers")
+    page.get_by_role("button", name="clear the outage of house:llama").click()
+    page.locator(".providers li.unavailable").first.wait_for(state="detached")
+    assert live.parts.health.outage_of("house:llama") is None
+
+
+def test_how_models_did_is_told_for_a_span_that_a_link_keeps(open_page: Open) -> None:
+    page = open_page("#/?range=7d")
+    page.locator(".performance tbody tr").first.wait_for()
+    assert page.get_by_label("time range").input_value() == "7d"
+    page.get_by_label("time range").select_option("1h")
+    page.wait_for_url("**/#/?range=1h")
+    row = page.locator(".performance tbody tr").filter(has_text="claude-opus-4-7")
+    row.wait_for()
+    assert " ms" in row.locator(".times").first.inner_text()
+
+
+def test_a_failed_turn_says_what_its_caller_was_told(open_page: Open, live: Running) -> None:
+    live.providers["house"].then(*[fails(400)] * 3)
+    answer = live.chat("too much for it", "llama")
+    assert answer.status_code == 400
+    failed = eventually(lambda: next(iter(turns(live, state="failed")), None))
+    page = open_page(f"#/turns/{failed['turn_id']}")
+    told = page.locator(".told")
+    told.wait_for()
+    assert "400" in told.inner_text()
+    live.parts.health.clear("house")
+
+
+def test_cost_is_told_by_part_and_saved_as_csv(open_page: Open) -> None:
+    page = open_page("#/cost?range=90d")
+    page.locator("tbody tr").first.wait_for()
+    page.get_by_role("link", name="session", exact=True).click()
+    page.get_by_role("heading", name="By session").wait_for()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as CSV").click()
+    text = Path(saved.value.path()).read_text()
+    assert text.startswith("session,cost_usd,calls,input_tokens,output_tokens")
+    assert len(text.splitlines()) == 1 + page.locator("tbody tr").count()
+
+
+def test_a_receipt_is_saved_from_its_page(open_page: Open, live: Running) -> None:
+    page = open_page("#/receipts")
+    page.locator("tbody tr").first.wait_for()
+    with page.expect_download() as saved:
+        page.locator("tbody tr").first.get_by_role("button").click()
+    assert "envelope" in (text := Path(saved.value.path()).read_text()) or '"decision' in text
+
+
+def test_the_field_at_the_top_finds_a_turn_by_its_id(open_page: Open, live: Running) -> None:
+    wanted = turns(live)[0]
+    page = open_page("#/sessions")
+    page.keyboard.press("f")
+    page.keyboard.type(wanted["decision_id"])
+    page.keyboard.press("Enter")
+    page.locator(".why-head").get_by_text(wanted["turn_id"]).wait_for()
+
+
+def test_kinds_of_turns_that_a_policy_changes_are_told_before_it_is_saved(open_page: Open) -> None:
+    page = open_page("#/policies")
+    editor = page.get_by_label("the text of routing.yaml")
+    editor.wait_for()
+    text = editor.input_value()
+    changed = text.replace("use: openai:gpt-5-mini", "use: anthropic:claude-haiku-4-5", 1)
+    editor.fill(changed)
+    page.get_by_role("button", name="Compare with the policy in force").click()
+    page.locator(".kinds li").first.wait_for()
+    assert "claude-haiku-4-5" in page.locator(".kinds").inner_text()
+
+
+def test_a_key_is_made_shown_once_and_revoked(open_page: Open, live: Running) -> None:
+    page = open_page("#/keys")
+    form = page.locator("form.filters")
+    form.get_by_label("name").fill("night shift")
+    form.get_by_label("budget in dollars").fill("2.5")
+    form.get_by_label("requests a minute").fill("30")
+    page.get_by_role("button", name="Make the key").click()
+    secret = page.locator(".command code").first.inner_text()
+    row = page.locator(".keys tbody tr").filter(has_text="night shift")
+    row.wait_for()
+    assert "30 rpm" in row.inner_text()
+    assert "2.5" in row.inner_text()
+    assert live.chat("hello", headers={"authorization": f"Bearer {secret}"}).status_code == 200
+    row.get_by_role("button", name="revoke").click()
+    row.get_by_role("button", name="revoke for good").click()
+    row.wait_for(state="detached")
+    refused = live.chat("hello", headers={"authorization": f"Bearer {secret}"})
+    assert refused.status_code == 401

@@ -2,16 +2,22 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useLoad } from "./api";
 import { OTHERS, PAGES, useKeys, usePageKeys } from "./keys";
 import { Agents } from "./pages/agents";
+import { Cost } from "./pages/cost";
 import { Help } from "./pages/help";
+import { Keys } from "./pages/keys";
+import { Learning } from "./pages/learning";
 import { Ledger } from "./pages/ledger";
 import { Login } from "./pages/login";
 import { Now } from "./pages/now";
 import { Policies } from "./pages/policies";
+import { Providers } from "./pages/providers";
+import { Receipts } from "./pages/receipts";
 import { SessionPage, Sessions } from "./pages/sessions";
 import { Turns } from "./pages/turns";
 import { Why } from "./pages/why";
 import { WorkflowPage, Workflows } from "./pages/workflows";
 import { Trouble } from "./parts/bits";
+import { Find } from "./parts/find";
 import { Logo } from "./parts/logo";
 import { href, useRoute, type Route } from "./router";
 import { toggleTheme } from "./theme";
@@ -20,7 +26,12 @@ import type { Me } from "./types";
 const TITLES: Record<string, string> = {
   "": "Now",
   turns: "Turns",
+  providers: "Providers",
+  cost: "Cost",
   sessions: "Sessions",
+  keys: "Keys and tenants",
+  learning: "Learning",
+  receipts: "Receipts",
   policies: "Policies",
   workflows: "Workflow decisions",
   agents: "Agents",
@@ -34,11 +45,21 @@ function Page({ route, me, changed }: { route: Route; me: Me; changed: () => voi
   if (me.is_login_needed && first !== "help") return <Login me={me} changed={changed} />;
   switch (first) {
     case "":
-      return <Now />;
+      return <Now route={route} />;
     case "turns":
       return second ? <Why key={second} id={second} /> : <Turns route={route} />;
     case "sessions":
       return second ? <SessionPage key={second} id={second} /> : <Sessions />;
+    case "providers":
+      return <Providers route={route} />;
+    case "cost":
+      return <Cost route={route} />;
+    case "keys":
+      return <Keys me={me} route={route} />;
+    case "learning":
+      return <Learning route={route} />;
+    case "receipts":
+      return <Receipts route={route} />;
     case "policies":
       return <Policies name={second ?? "routing.yaml"} me={me} />;
     case "workflows":
@@ -85,6 +106,11 @@ const ICONS: Record<string, string> = {
   "": "M3 12h4l3-7 4 14 3-7h4",
   turns: "M4 6h16M4 12h16M4 18h10",
   sessions: "M4 5h16v10H9l-5 4z",
+  providers: "M5 5h14v5H5zM5 14h14v5H5zM8 7.500h.1M8 16.500h.1",
+  cost: "M12 4v16M16 7.500C15 6 9 5.500 9 9c0 3.500 7 2.500 7 6 0 3.500-6.500 3-8 1",
+  keys: "M14 10a4 4 0 1 0-3.500 4L13 16.500V19h2.500v-2.500H18V14z",
+  learning: "M4 18L10 11l4 4L20 6M20 6h-4M20 6v4",
+  receipts: "M6 4h12v16l-3-2-3 2-3-2-3 2zM9 9h6M9 13h6",
   policies: "M8 4v16M8 14C8 8 17 10 17 4",
   workflows: "M5 12h5M10 12C14 12 13 6 19 6M10 12C14 12 13 18 19 18",
   agents: "M12 4v5M12 9L5 17M12 9l7 8M3 17h4v4H3zM17 17h4v4h-4z",
@@ -92,16 +118,21 @@ const ICONS: Record<string, string> = {
   help: "M9 9a3 3 0 1 1 4 3c-1 .6-1 1.200-1 2.500M12 18v.1",
 };
 
+/** The pages that a phone shows without its menu: what an engineer on call looks at first. */
+const FIRST = ["", "turns", "providers", "cost"];
+
 function Nav({ here, me }: { here: string; me: Me | null }) {
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => setOpen(false), [here]);
   return (
-    <nav class="side" aria-label="pages">
+    <nav class={isOpen ? "side open" : "side"} aria-label="pages">
       <a class="brand" href={href([])}>
         <Logo />
         <span>Pointsman</span>
       </a>
       <ul>
         {PAGES.map(([key, path, name]) => (
-          <li key={path}>
+          <li key={path} class={FIRST.includes(path) ? "first" : "more"}>
             <a href={href(path === "" ? [] : [path])} class={here === path ? "here" : ""} aria-current={here === path ? "page" : undefined}>
               <svg width="18" height="18" viewBox="0 0 24 24" aria-hidden="true"><path d={ICONS[path]} /></svg>
               <span class="nav-name">{name}</span>
@@ -110,6 +141,10 @@ function Nav({ here, me }: { here: string; me: Me | null }) {
           </li>
         ))}
       </ul>
+      <button type="button" class="quiet menu" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <svg width="18" height="18" viewBox="0 0 24 24" aria-hidden="true"><path d="M4 6h16M4 12h16M4 18h16" /></svg>
+        {isOpen ? "Less" : "More"}
+      </button>
       <div class="side-foot">
         <a href={href(["login"])} class={here === "login" ? "here" : ""}>
           {me?.is_logged_in ? me.name : "Log in"}
@@ -142,6 +177,7 @@ export function App() {
         <header class="page-head">
           <h1>{title}</h1>
           <div class="actions">
+            <Find />
             <button type="button" class="quiet" onClick={toggleTheme} aria-label="dark or light" title="dark or light (d)">
               <svg width="18" height="18" viewBox="0 0 24 24" aria-hidden="true">
                 <circle cx="12" cy="12" r="8" fill="none" stroke="currentColor" stroke-width="1.800" />

@@ -5,7 +5,12 @@ import { go } from "./router";
 export const PAGES: [key: string, path: string, name: string][] = [
   ["n", "", "Now"],
   ["t", "turns", "Turns"],
+  ["o", "providers", "Providers"],
+  ["c", "cost", "Cost"],
   ["s", "sessions", "Sessions"],
+  ["k", "keys", "Keys"],
+  ["e", "learning", "Learning"],
+  ["r", "receipts", "Receipts"],
   ["p", "policies", "Policies"],
   ["w", "workflows", "Workflows"],
   ["a", "agents", "Agents"],
@@ -15,6 +20,7 @@ export const PAGES: [key: string, path: string, name: string][] = [
 
 export const OTHERS: [key: string, told: string][] = [
   ["/", "search or filter"],
+  ["f", "find a turn or session"],
   ["j", "next row"],
   ["k", "previous row"],
   ["Enter", "open the row"],
@@ -51,16 +57,16 @@ export function useKeys(actions: Actions): void {
 /** Listens for `g` and a letter. */
 export function usePageKeys(): void {
   useEffect(() => {
-    let since = 0;
+    let since = -Infinity;
     const pressed = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       const page = PAGES.find(([key]) => key === event.key);
       if (event.key === "g") since = event.timeStamp;
       else if (page && event.timeStamp - since < 1500) {
         event.stopImmediatePropagation();
-        since = 0;
+        since = -Infinity;
         go(page[1] === "" ? [] : [page[1]]);
-      } else since = 0;
+      } else since = -Infinity;
     };
     window.addEventListener("keydown", pressed, true);
     return () => window.removeEventListener("keydown", pressed, true);

@@ -227,6 +227,7 @@ export interface LinkedEntry {
 }
 
 export interface TurnRecord {
+  caller_told: { status: number; code: string; message: string } | null;
   turn_id: string;
   decision_id: string;
   session_id: string;
@@ -531,4 +532,91 @@ export interface EgressRow {
 
 export interface HelpPages {
   pages: { name: string; section: string; title: string }[];
+}
+
+export interface Percentiles {
+  count: number;
+  p50_ms: number;
+  p95_ms: number;
+  p99_ms: number;
+}
+
+export interface PerformanceRow {
+  name: string;
+  turns: number;
+  failed: number;
+  refused: number;
+  fallbacks: number;
+  cost_microusd: number;
+  took: Percentiles | null;
+  first_byte: Percentiles | null;
+}
+
+export interface Performance {
+  since: string;
+  before: string;
+  total: PerformanceRow;
+  by_model: PerformanceRow[];
+  by_provider: PerformanceRow[];
+  is_cut: boolean;
+  behind: number;
+}
+
+export interface Total {
+  what: string;
+  amounts: [
+    calls: number,
+    estimated_calls: number,
+    unpriced_calls: number,
+    input_tokens: number,
+    output_tokens: number,
+    cached_input_tokens: number,
+    cache_creation_input_tokens: number,
+    cost_microusd: number,
+  ];
+}
+
+export type Cost = Partial<Record<`by_${"all" | "model" | "tenant" | "key" | "session" | "workspace" | "day"}`, Total[]>>;
+
+export interface Learning {
+  since: string;
+  before: string;
+  mode: string;
+  default_model: string;
+  turns: number;
+  all_turns: number;
+  saved_microusd: number | null;
+  by_model: { model: string; turns: number; failed: number; cost_microusd: number; default_microusd: number | null }[];
+  behind: number;
+}
+
+export interface KeyRow {
+  id: string;
+  name: string;
+  scopes: string[];
+  role: string | null;
+  allowed_models: string[] | null;
+  privacy: string;
+  workspace: string;
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  tenant: string;
+  limits: { rpm: number | null; tpm: number | null; concurrent: number | null };
+}
+
+export interface PolicyDifference {
+  headline: string;
+  is_complete: boolean;
+  notes: string[];
+  recorded_turns: number | null;
+  recorded_differing: number | null;
+  kinds: {
+    before: string;
+    after: string;
+    where: string;
+    unless: string[];
+    recorded_turns: number | null;
+    example: string | null;
+  }[];
 }

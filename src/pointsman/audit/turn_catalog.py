@@ -204,6 +204,7 @@ class _End(Struct):
     model: str = ""
     error_class: str = ""
     elapsed_us: int = 0
+    first_byte_us: int = 0
     spent: _Spent | None = None
 
 
@@ -308,4 +309,5 @@ def _call(entry: Entry) -> CallMade:
         input_tokens=spent.input_tokens,
         output_tokens=spent.output_tokens,
         elapsed_us=end.elapsed_us,
+        first_byte_us=end.first_byte_us,
     )

@@ -44,6 +44,7 @@ from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import InForce, InvalidFile, PolicyFiles
 from pointsman.storage.stores.entries import LedgerReader
 from pointsman.storage.writer.chain_rows import KeptText
+from pointsman.storage.writer.group import Waiter
 from pointsman.storage.writer.ledger import Receipt
 from pointsman.turns.facts import with_seal
 
@@ -73,6 +74,8 @@ class DecisionRecorder:
         self._taints = taints
         self._recorder: Recorder | None = None
         self._told_invalid: tuple[InvalidFile, ...] = ()
+        self._unrecorded: set[str] = set()
+        """Who is held by a taint that is not durable yet, or never was: its entry was refused."""
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -131,7 +134,7 @@ class DecisionRecorder:
                 made = placement_record(policies, placing, seal, ledger, values)
                 recorder.hand_in_decision(first, made, aside, waits.expect())
             if ruling.model:
-                self._record_taint(recorder, in_force, placing, aside, taint_as)
+                self._record_taint(recorder, in_force, placing, aside, waits, taint_as)
         settled = waits.expect()
 
         draft = partial(turn_draft, names, policies, ruling, seal, aside, linked)
@@ -172,7 +175,7 @@ class DecisionRecorder:
             _hand_in_values(recorder, placing, waits),
         )
         if not is_refused:
-            self._record_taint(recorder, in_force, placing, aside, taint_as)
+            self._record_taint(recorder, in_force, placing, aside, waits, taint_as)
         recorder.hand_in_decision(names, made, aside, waits.expect(), text=text)
 
     def tell_invalid(self, in_force: InForce) -> None:
@@ -227,12 +230,18 @@ class DecisionRecorder:
         in_force: InForce,
         placing: PlacementRuling,
         aside: Aside,
+        waits: DurabilityWaiter,
         taint_as: TaintName,
     ) -> None:
-        """Record that a session now holds text that must stay; a preview records no taint."""
+        """Record that a session now holds text that must stay; a preview records no taint.
+
+        INVARIANT: no text that must stay is answered before its taint is durable. A taint that was
+        refused by the disk holds until this process ends; the next such text records it again.
+        """
         facts = placing.facts
         is_held = facts.taint is not None and facts.taint.stays_here
-        if aside.is_preview or not facts.session_id or is_held:
+        is_recorded = is_held and not self._unrecorded
+        if aside.is_preview or not facts.session_id or is_recorded:
             return
         policy = in_force.placement.policy
         # A worker's turn is placed in its planner's session.
@@ -243,7 +252,9 @@ class DecisionRecorder:
             session_id = (taint_as() if taint_as is not None else "") or facts.session_id
             names = Names(self._ids.new_id(), session_id, self._clock.now())
             taint = Taint(facts.question_id, rule_id or STAY_WITHIN, zones or UNSET)
-            recorder.note(taint_draft(names, taint))
+            self._unrecorded.add(session_id)
+            done = partial(self._unrecorded.discard, session_id)
+            recorder.hand_in(taint_draft(names, taint), _TaintWaiter(waits.expect(), done))
             self._taints.note(session_id, taint)
 
     def _store_text(self, text: str | Sealed) -> Sealed:
@@ -270,6 +281,25 @@ def _seal_text(
 ) -> tuple[Sealed, KeptText | None]:
     """Return the seal of an entry's text, and the text if it is to be handed in with the entry."""
     return (text, None) if isinstance(text, Sealed) else recorder.seal_text(text, waits)
+
+
+class _TaintWaiter:
+    """Waits for the entry of a taint on behalf of the turn that brought it."""
+
+    __slots__ = ("_on_durable", "_turn")
+
+    def __init__(self, turn: Waiter, on_durable: Callable[[], None]) -> None:
+        self._turn = turn
+        self._on_durable = on_durable
+
+    def set_result(self, result: object, /) -> None:
+        """Take note that the taint is durable."""
+        self._on_durable()
+        self._turn.set_result(result)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Have the turn fail: its text may not be answered without its taint."""
+        self._turn.set_exception(error)
 
 
 class _PolicyInvalid(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,11 +1,14 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { follow, useLoad, type FeedState, type ServerEvent } from "../api";
-import { count, counted, milliseconds, share, span, usd, words } from "../format";
+import { count, counted, milliseconds, share, usd, words } from "../format";
 import { Badge, Bar, Behind, Card, Empty, Model, Stat, Time, Trouble, type Tone } from "../parts/bits";
 import { slotShort } from "../parts/chain";
 import { colourOf, TurnsChart } from "../parts/chart";
-import { href } from "../router";
-import type { Budget, Overview, Providers, Turns } from "../types";
+import { Outages } from "../parts/outages";
+import { CutNote, PerformanceTable } from "../parts/performance";
+import { RangePicker, rangeOf } from "../parts/range";
+import { href, type Route } from "../router";
+import type { Budget, Overview, Performance, Providers, Turns } from "../types";
 
 const KEPT = 60;
 
@@ -261,52 +264,22 @@ function Budgets({ budgets }: { budgets: Budget[] }) {
   );
 }
 
-function ProviderList({ providers }: { providers: Providers }) {
-  const rows = providers.rows.filter((row) => row.model === "*" || row.state !== "healthy");
-  if (rows.length === 0) {
-    return (
-      <p class="dim pad">
-        No provider is configured: the embedded model answers.{" "}
-        <a href={href(["help", "guide/gateway.md"])}>Add one</a>.
-      </p>
-    );
-  }
-  return (
-    <ul class="providers">
-      {rows.map((row) => {
-        const limit = providers.limits.find((each) => each.provider === row.provider && row.model === "*");
-        return (
-          <li key={row.provider + row.model} class={row.state}>
-            <span class={`lamp ${row.state}`} aria-hidden="true" />
-            <span>
-              {row.model === "*" ? row.provider : <Model name={row.model} />}{" "}
-              <span class="unseen">{words(row.state)}</span>
-              {row.why && <span class="cause">{row.why}</span>}
-            </span>
-            <span class="dim">
-              {row.state === "healthy"
-                ? "healthy"
-                : row.state === "half_open"
-                  ? "one turn may try it"
-                  : row.clears_in_s === null
-                    ? "until it answers"
-                    : `clears in ${span(row.clears_in_s)}`}
-              {limit?.rpm != null && ` · ${limit.requests_left}/${limit.rpm} rpm`}
-            </span>
-          </li>
-        );
-      })}
-    </ul>
-  );
+/** Those that run out first; a budget without a standing comes last. */
+function byNeed(budgets: Budget[]): Budget[] {
+  const left = (each: Budget): number => (each.left_usd === null ? 2 : Number(each.left_usd) / Math.max(Number(each.limit_usd), 1e-9));
+  return [...budgets].sort((a, b) => left(a) - left(b));
 }
 
-export function Now() {
+export function Now({ route }: { route: Route }) {
+  const range = rangeOf(route, "24h");
+  const performance = useLoad<Performance>(`/api/performance?${range.query}`, 15_000);
   const overview = useLoad<Overview>("/api/overview", 15_000);
   const budgets = useLoad<{ budgets: Budget[] }>("/api/budgets", 15_000);
   const providers = useLoad<Providers>("/api/providers", 5000);
   const recent = useLoad<Turns>("/api/turns?limit=14");
   const [lines, state] = useFeed(() => {
     overview.again();
+    performance.again();
     budgets.again();
     providers.again();
   });
@@ -326,7 +299,8 @@ export function Now() {
   if (overview.failure) return <Trouble failure={overview.failure} />;
   if (!found) return <div class="page-wait" aria-busy="true" />;
   const out = providers.value?.rows.filter((row) => row.clears_in_s !== null) ?? [];
-  const fallbacks = found.buckets.reduce((sum, each) => sum + each.fallbacks, 0);
+  const total = performance.value?.total;
+  const low = (budgets.value?.budgets ?? []).filter((each) => each.left_usd !== null && Number(each.left_usd) < 0.2 * Number(each.limit_usd));
   return (
     <>
       <Behind entries={found.behind} />
@@ -346,18 +320,41 @@ export function Now() {
           <a class="button small" href={href(["policies"])}>Open policies</a>
         </div>
       ))}
+      <div class="row"><span class="dim">requests and times: {range.label}</span><RangePicker route={route} range={range} /></div>
       <div class="stats">
         <Stat label="turns today" value={count(found.turns_today)} note="since midnight UTC" />
         <Stat label="cost today" value={usd(found.cost_today_microusd)} note="on record" />
-        <Stat label="fallbacks" value={count(fallbacks)} note="in 24 hours" tone={fallbacks > 0 ? "caution" : undefined} />
+        <Stat
+          label="errors"
+          value={total ? share(total.failed, total.turns) : "–"}
+          note={total ? `${count(total.failed)} of ${counted(total.turns, "request")} failed, ${count(total.fallbacks)} taken over` : ""}
+          tone={total && total.failed > 0 ? "danger" : undefined}
+        />
+        <Stat
+          label="took, p95"
+          value={total?.took ? milliseconds(total.took.p95_ms) : "–"}
+          note={total?.first_byte ? `first byte ${milliseconds(total.first_byte.p95_ms)}` : "first byte unknown"}
+        />
         <Stat
           label="out"
           value={count(out.length)}
           note={out.length === 0 ? "all providers answer" : counted(out.length, "provider or model", "providers and models")}
           tone={out.length > 0 ? "danger" : undefined}
         />
+        <Stat
+          label="budgets low"
+          value={count(low.length)}
+          note={low.length === 0 ? "none below a fifth" : low.map((each) => each.name).slice(0, 3).join(", ")}
+          tone={low.length > 0 ? "caution" : undefined}
+        />
         <Stat label="held here" value={count(found.tainted_sessions)} note="sessions" />
       </div>
+      {performance.value && performance.value.by_model.length > 0 && (
+            <Card class="flush" title="How models did" side={<a href={href(["providers"], Object.fromEntries(route.query))}>by provider</a>}>
+              <CutNote found={performance.value} />
+              <PerformanceTable rows={performance.value.by_model} what="model" />
+            </Card>
+          )}
       <div class="columns now">
         <div class="stack">
           <Card title="Turns" side={<span class="dim">last 24 hours</span>}>
@@ -366,8 +363,10 @@ export function Now() {
             )}
             <Shares overview={found} models={models} />
           </Card>
-          <Card title="Budgets">{budgets.value && <Budgets budgets={budgets.value.budgets} />}</Card>
-          <Card title="Providers">{providers.value && <ProviderList providers={providers.value} />}</Card>
+          <Card title="Budgets">{budgets.value && <Budgets budgets={byNeed(budgets.value.budgets)} />}</Card>
+          <Card title="Providers" side={<a href={href(["providers"])}>more</a>}>
+            {providers.value && <Outages providers={providers.value} changed={providers.again} />}
+          </Card>
         </div>
         <Feed lines={lines} state={state} recent={recent.value} />
       </div>

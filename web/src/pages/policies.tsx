@@ -5,7 +5,7 @@ import { Badge, Bar, Behind, Card, Empty, Model, Time, Trouble } from "../parts/
 import { Chain } from "../parts/chain";
 import { Editor, type EditorHandle } from "../parts/editor";
 import { go, href } from "../router";
-import type { Backtest, Check, Decided, Finding, Me, PolicyFile, Rules } from "../types";
+import type { Backtest, Check, Decided, Finding, Me, PolicyDifference, PolicyFile, Rules } from "../types";
 
 const FILES = ["routing.yaml", "models.yaml", "placement.yaml"];
 
@@ -270,6 +270,40 @@ function Backtesting({ body }: { body: object }) {
   );
 }
 
+/** Every kind of turns that the edited policy decides differently, as conditions; not by sampling. */
+function Difference({ name, text }: { name: string; text: string }) {
+  const [found, setFound] = useState<PolicyDifference | Failure | "running" | null>(null);
+  useEffect(() => setFound(null), [name, text]);
+  const run = (): void => {
+    setFound("running");
+    ask<PolicyDifference>("POST", `/api/policies/${name}/difference`, { text, count_recorded: true }).then(setFound, setFound);
+  };
+  return (
+    <Card title="What if" side={<span class="dim">every kind of turns decided differently</span>}>
+      <div class="pad stack">
+        <button type="button" disabled={found === "running"} onClick={run}>Compare with the policy in force</button>
+        {found === "running" && <p role="status" class="dim">comparing</p>}
+        {found instanceof Failure && <Trouble failure={found} />}
+        {found !== null && found !== "running" && !(found instanceof Failure) && (
+          <>
+            <p role="status"><strong>{found.headline}</strong></p>
+            {found.notes.map((note) => <p key={note} class="dim">{note}</p>)}
+            <ul class="kinds">
+              {found.kinds.map((kind, index) => (
+                <li key={index}>
+                  <p>{kind.before} <span aria-label="becomes">→</span> <strong>{kind.after}</strong>{kind.recorded_turns !== null && <span class="dim"> · {counted(kind.recorded_turns, "recorded turn")}</span>}</p>
+                  <p class="mono">where {kind.where || "always"}{kind.unless.map((each) => ` unless ${each}`)}</p>
+                  {kind.example && <p class="dim">for example <span class="mono">{kind.example}</span></p>}
+                </li>
+              ))}
+            </ul>
+          </>
+        )}
+      </div>
+    </Card>
+  );
+}
+
 function Problems({ check, goTo }: { check: Check; goTo: (line: number, column: number) => void }) {
   return (
     <ul class="problems" aria-live="polite">
@@ -355,6 +389,7 @@ function Writing({ name, file, routing, saved }: {
       {name !== "placement.yaml" && isValid && (
         <>
           <DryRun name={name} text={text} />
+          {name === "routing.yaml" && <Difference name={name} text={text} />}
           <Backtesting body={body} />
         </>
       )}

@@ -101,6 +101,8 @@ export function Turns({ route }: { route: Route }) {
   const isFiltered = NAMES.some((name) => filters[name] !== "");
   return (
     <>
+      <details class="filter-box" open={innerWidth > 736 || isFiltered}>
+      <summary>Filters</summary>
       <form class="filters" role="search" aria-label="filter turns" onSubmit={(event) => event.preventDefault()}>
         <Choice name="model" label="model" value={filters.model} values={of("model")} onChange={(v) => choose("model", v)} />
         <Choice name="policy" label="chosen by" value={filters.policy} values={of("policy")} onChange={(v) => choose("policy", v)} />
@@ -114,6 +116,7 @@ export function Turns({ route }: { route: Route }) {
           <button type="button" class="quiet" onClick={() => amend(["turns"], {})}>Clear</button>
         )}
       </form>
+      </details>
       {filters.digest && <p class="note">turns whose message has the digest <span class="mono">{filters.digest}</span></p>}
       {found.failure && <Trouble failure={found.failure} />}
       {found.value && <Behind entries={found.value.behind} />}

@@ -242,6 +242,7 @@ export function Why({ id }: { id: string }) {
         </div>
         <div class="actions">
           <StateBadge state={decided.state} />
+          <a class="button" href={href(["receipts"], { turn: decided.turn_id })}>Receipt</a>
           <button type="button" class="primary" onClick={run} disabled={replay === "running"}>
             Replay <kbd>r</kbd>
           </button>
@@ -257,6 +258,14 @@ export function Why({ id }: { id: string }) {
           <span class="mono">{banner.code}</span> {banner.text}
         </p>
       ))}
+      {about?.caller_told && (
+        <Card title="What the caller was told" class="told">
+          <p class="pad">
+            <Badge tone="danger">{about.caller_told.status}</Badge> <span class="mono">{about.caller_told.code}</span>{" "}
+            {about.caller_told.message}
+          </p>
+        </Card>
+      )}
       <Card title="Why this model" class="flush">
         <Chain decided={decided} />
         <NotAsked turn={decided} />

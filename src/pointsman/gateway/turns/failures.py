@@ -5,7 +5,7 @@ The same for a named model and for `auto`, in every wire format.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, get_args
 
 from msgspec import UNSET, Struct
@@ -31,7 +31,8 @@ from pointsman.providers.port import NotConfigured, UpstreamError
 from pointsman.recording.ruling import Ruling
 from pointsman.turns.registry.availability import Report
 from pointsman.turns.registry.models import provider_of
-from pointsman.turns.trace import ValidationFailure
+from pointsman.turns.story.turn_story import TurnStory
+from pointsman.turns.trace import Evaluation, ValidationFailure
 
 _KINDS: Final[dict[ValidationFailure, type[RoutingFailed]]] = {
     "stopped": TurnStopped,
@@ -42,6 +43,12 @@ _KINDS: Final[dict[ValidationFailure, type[RoutingFailed]]] = {
     "over_budget": OverBudget,
 }
 """What every veto is told as; the others say that a model lacks a capability."""
+
+_CALL_KINDS: Final[dict[str, type[RoutingFailed]]] = {
+    "over_budget": OverBudget,
+    "stopped": TurnStopped,
+}
+"""The error of a call that was refused after its decision."""
 
 _ORDER: Final[tuple[ValidationFailure, ...]] = get_args(ValidationFailure)
 
@@ -54,10 +61,38 @@ class _Lost(Struct, frozen=True):
     reason: str
 
 
+def caller_error(story: TurnStory) -> PointsmanError | None:
+    """Return the error that the caller of a recorded turn got; none where there was an answer."""
+    if story.state == "refused" and story.refusals:
+        return PrivacyBlocked(f"{story.refusals[-1].model}: {story.refusals[-1].reason}")
+    last = story.later[-1] if story.later else story.first
+    if not last.outcome.chosen_model:
+        lost = list(dict.fromkeys(_lost(last.trace.chain)))
+        cause = min(lost, key=lambda each: _ORDER.index(each.failure), default=None)
+        kind = RoutingFailed if cause is None else _KINDS.get(cause.failure, ModelIncapable)
+        reasons = "; ".join(f"{each.model}: {each.reason}" for each in lost)
+        return kind(f"{_first_line(kind)}: {reasons}" if reasons else _first_line(kind))
+    if story.state not in {"failed", "refused"} or not story.calls:
+        return None
+    call = story.calls[-1]
+    if call.outcome == "refused":
+        kind = _CALL_KINDS.get(call.error_class, RoutingFailed)
+        return kind(f"{_first_line(kind)}: {call.model}")
+    return UpstreamError(
+        f"{call.model}: {call.cause}",
+        error_class=call.error_class,  # type: ignore[arg-type] # one of them was recorded
+        status=call.status,
+    )
+
+
+def _first_line(kind: type[RoutingFailed]) -> str:
+    return (kind.__doc__ or "").partition("\n")[0]
+
+
 def refusal_of(live: LiveTurn) -> RoutingFailed:
     """Return the error of a turn that no model may take."""
     parts, ruling = live.parts, live.require_ruling()
-    lost = list(dict.fromkeys(_lost(ruling)))
+    lost = list(dict.fromkeys(_lost(ruling.trace.chain)))
     if not lost:
         return RoutingFailed()
     cause = _deciding(ruling, lost)
@@ -66,7 +101,7 @@ def refusal_of(live: LiveTurn) -> RoutingFailed:
     if kind is RoutingFailed and _are_limited(ruling, out):
         kind = RateLimited
     reasons = "; ".join(f"{each.model}: {each.reason}" for each in lost)
-    error = kind(f"{(kind.__doc__ or '').partition(chr(10))[0]}: {reasons}")
+    error = kind(f"{_first_line(kind)}: {reasons}")
     if cause.failure == "provider_unavailable":
         error.hint = "; ".join(_hints(parts, ruling, out))
         error.retry_after_s = _retry_after_s(parts, out)
@@ -94,8 +129,8 @@ def refusal_of_continued(ended: FlowEnd, model: str) -> PrivacyBlocked:
     )
 
 
-def _lost(ruling: Ruling) -> Iterator[_Lost]:
-    for each in ruling.trace.chain:
+def _lost(chain: Sequence[Evaluation]) -> Iterator[_Lost]:
+    for each in chain:
         for attempt in each.rule_attempts:
             yield _Lost(attempt.candidate_model, attempt.validation_failure, attempt.reason)
         if each.verdict == "rejected" and not each.rule_attempts:
@@ -122,7 +157,7 @@ def _deciding(ruling: Ruling, lost: list[_Lost]) -> _Lost:
 
 def _is_kept_local(ruling: Ruling) -> bool:
     """Tell whether a local model chosen by hand kept every cloud model from the turn."""
-    return any("was chosen by hand" in each.reason for each in _lost(ruling))
+    return any("was chosen by hand" in each.reason for each in _lost(ruling.trace.chain))
 
 
 def _are_limited(ruling: Ruling, models: list[str]) -> bool:

@@ -17,7 +17,7 @@ from pointsman.access.keyring import ACCESS, Keyring
 from pointsman.audit.recorded_turns import check_recorded
 from pointsman.kernel.canonical import Form
 from pointsman.kernel.entry import Draft
-from pointsman.kernel.instant import DAY, Clock, IdSource, Instant, instant_text
+from pointsman.kernel.instant import DAY, LATEST, Clock, IdSource, Instant, instant_text
 from pointsman.kernel.record import DECISION
 from pointsman.operations.erasure.scope import (
     ContentKind,
@@ -217,8 +217,8 @@ class Eraser:
 
     def _floor(self) -> Instant:
         days = self._retention.floor
-        now = self._clock.now()
-        return Instant(now - days * DAY) if days else Instant(now + DAY)
+        # Without a floor nothing is too young, not even a text from before the clock was set back.
+        return Instant(self._clock.now() - days * DAY) if days else LATEST
 
     def _find_held(self, ledger: LedgerReader) -> tuple[Reach, list[str]]:
         """Return all that holds keep, and their names."""

@@ -26,7 +26,8 @@ CREATE TABLE turns (
     cost_microusd INTEGER NOT NULL DEFAULT 0,
     input_tokens INTEGER NOT NULL DEFAULT 0,
     output_tokens INTEGER NOT NULL DEFAULT 0,
-    elapsed_us INTEGER NOT NULL DEFAULT 0
+    elapsed_us INTEGER NOT NULL DEFAULT 0,
+    first_byte_us INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- The cost is in it so that turns of some cost are found without looking at each row.

@@ -53,7 +53,8 @@ UPDATE turns SET calls = calls + 1, failed = failed + :failed,
     state = CASE WHEN :model NOT IN (served, '') THEN state WHEN :ended <> '' THEN :ended
         WHEN fallbacks > 0 THEN 'fallback' ELSE 'done' END,
     cost_microusd = cost_microusd + :cost, input_tokens = input_tokens + :input,
-    output_tokens = output_tokens + :output, elapsed_us = elapsed_us + :elapsed
+    output_tokens = output_tokens + :output, elapsed_us = elapsed_us + :elapsed,
+    first_byte_us = CASE WHEN :ended = '' AND :first > 0 THEN :first ELSE first_byte_us END
 WHERE decision_id = :decision RETURNING at_us, session_id, tenant;
 
 -- lead_decision: the first decision about the turn that a further one is about
@@ -116,6 +117,22 @@ WHERE (:tenant IS NULL OR tenant = :tenant) GROUP BY rule ORDER BY rule;
 SELECT bucket, model, sum(turns), sum(fallbacks), sum(cost_microusd) FROM buckets
 WHERE bucket >= :since AND (:tenant IS NULL OR tenant = :tenant)
 GROUP BY bucket, model ORDER BY bucket, model;
+
+-- ended_turns: how turns of a span of time went, the newest first
+SELECT CASE WHEN served <> '' THEN served ELSE model END, state, fallbacks, elapsed_us,
+    first_byte_us, cost_microusd
+FROM turns INDEXED BY turns_by_time
+WHERE at_us >= :since AND at_us < :end AND is_preview = 0
+    AND (:tenant IS NULL OR tenant = :tenant)
+ORDER BY at_us DESC, decision_id DESC LIMIT :most;
+
+-- learned_turns: what became of turns that similar turns spoke for, by the model that had them
+SELECT CASE WHEN served <> '' THEN served ELSE model END AS who, count(*), sum(state = 'failed'),
+    sum(cost_microusd), sum(input_tokens), sum(output_tokens)
+FROM turns INDEXED BY turns_by_policy
+WHERE policy = 'pattern' AND at_us >= :since AND at_us < :end AND is_preview = 0
+    AND (:tenant IS NULL OR tenant = :tenant)
+GROUP BY who ORDER BY who;
 
 -- turn_values: the values that a filter can have, the most used first
 SELECT what, value, sum(turns) AS counted FROM facets

@@ -242,7 +242,13 @@ class SpendStore:
     def begin(self) -> None:
         """Mark the sums as being written: until `close`, they may lack the last calls."""
         with self._place.told_errors():
-            self._run_sql("write_batch", number=self._written)
+            # DURABILITY: sums are not synced, for the ledger has them. A power cut that took the
+            # mark along with them would leave sums that lack calls, and nothing would say so.
+            durable = self._place.writing("spend.sql", is_lean=True)
+            try:
+                durable.execute(SQL["write_batch"], {**self._names, "number": self._written})
+            finally:
+                durable.close()
         self._has_begun = True
 
     def replace(self, first_day: int, sums: Sums) -> None:

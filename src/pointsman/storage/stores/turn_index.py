@@ -20,6 +20,7 @@ from pointsman.storage.sqlite.database import (
     named_blocks,
     open_database,
     sql_text,
+    sqlite_errors_told,
     told_errors,
 )
 from pointsman.storage.stores.turn_rows import (
@@ -168,6 +169,28 @@ class TimeBucket(Struct, frozen=True):
     cost_microusd: int
 
 
+class EndedTurn(Struct, frozen=True):
+    """How one turn went: the model that had it last, its times and its cost."""
+
+    model: str
+    state: TurnState
+    fallbacks: int
+    elapsed_us: int
+    first_byte_us: int
+    cost_microusd: int
+
+
+class LearnedTurns(Struct, frozen=True):
+    """The turns that similar turns sent to one model."""
+
+    model: str
+    turns: int
+    failed: int
+    cost_microusd: int
+    input_tokens: int
+    output_tokens: int
+
+
 class FilterValue(Struct, frozen=True):
     """A value that a filter can have, and how many turns have it."""
 
@@ -184,8 +207,8 @@ class TurnIndex:
         # DURABILITY: what a power cut takes is read from the ledger again.
         self._connection = open_database(str(path), "turn_index.sql", sync="NORMAL")
         self._connection.execute(_SQL["index_costs"])
-        # Rows of before there were tenants raise here, and are made anew.
-        self._connection.execute("SELECT tenant FROM turns LIMIT 0")
+        # Rows of before there were first bytes raise here, and are made anew.
+        self._connection.execute("SELECT tenant, first_byte_us FROM turns LIMIT 0")
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -267,6 +290,18 @@ class TurnIndex:
         rows = self._rows("buckets_since", {"since": since // BUCKET, "tenant": tenant})
         return [TimeBucket(Instant(int(row[0]) * BUCKET), *row[1:]) for row in rows]  # type: ignore[call-overload,arg-type] # STRICT tables
 
+    def ended_turns(
+        self, since: Instant, end: Instant, tenant: str | None, most: int
+    ) -> list[EndedTurn]:
+        """Return how the turns of a span of time went, the newest first."""
+        bound = {"since": since, "end": end, "tenant": tenant, "most": most}
+        return [EndedTurn(*row) for row in self._rows("ended_turns", bound)]  # type: ignore[arg-type] # STRICT tables
+
+    def learned_turns(self, since: Instant, end: Instant, tenant: str | None) -> list[LearnedTurns]:
+        """Return what became of turns that similar turns spoke for, by model."""
+        bound = {"since": since, "end": end, "tenant": tenant}
+        return [LearnedTurns(*row) for row in self._rows("learned_turns", bound)]  # type: ignore[arg-type] # STRICT tables
+
     def values(self, tenant: str | None = None) -> list[FilterValue]:
         """Return the values that filters can have."""
         return [FilterValue(*row) for row in self._rows("turn_values", {"tenant": tenant})]  # type: ignore[arg-type] # STRICT tables
@@ -319,7 +354,7 @@ class TurnIndex:
             "decision": row.decision_id, "model": row.model, "ended": ended,
             "failed": int(row.is_failed), "error": row.error_class,
             "cost": row.cost_microusd, "input": row.input_tokens, "output": row.output_tokens,
-            "elapsed": row.elapsed_us,
+            "elapsed": row.elapsed_us, "first": row.first_byte_us,
         }  # fmt: skip
         found = self._note_call(bound)
         if found is None:
@@ -352,4 +387,5 @@ def opened_index(path: Path) -> TurnIndex:
     except (apsw.Error, OSError, ValueError):
         for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
             each.unlink(missing_ok=True)
-        return TurnIndex(path)
+        with sqlite_errors_told(path):
+            return TurnIndex(path)

@@ -55,6 +55,7 @@ class CallMade(Struct, frozen=True):
     input_tokens: int
     output_tokens: int
     elapsed_us: int
+    first_byte_us: int = 0
 
 
 class RefusalMade(Struct, frozen=True):

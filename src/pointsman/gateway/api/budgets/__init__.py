@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.access.roles import ADMINS, ALL
-from pointsman.gateway.serving.route import Route, declare
+from pointsman.gateway.serving.route import Parameter, Route, declare, instant
+from pointsman.kernel.schema_tree import Schema
+
+_NAME: Final[Schema] = {"type": "string", "maxLength": 1000}
 
 ROUTES: Final = declare(
     "budgets",
@@ -43,9 +46,16 @@ ROUTES: Final = declare(
         "/api/cost",
         "read",
         ALL,
-        "tell what was spent",
+        "tell what was spent, by model, key, session, workspace, day and tenant",
         handler="show_cost",
         answer="CostAnswer",
+        parameters=(
+            instant("since", "only from the day of this instant on (RFC 3339), in UTC"),
+            instant("before", "only days that began before this instant, in UTC"),
+            Parameter("key", "only what this key spent", _NAME),
+            Parameter("session", "only what this session spent", _NAME),
+            Parameter("tenant", "only what this tenant spent", _NAME),
+        ),
     ),
     types="handlers",
 )

@@ -15,12 +15,12 @@ from pointsman.access.budgets import Standing
 from pointsman.access.caps import Cap, Each, Owners, Per, caps_of
 from pointsman.access.keys import Principal
 from pointsman.audit.turn_shapes import InstantText
-from pointsman.errors import NotFound
+from pointsman.errors import NotFound, NotPermitted
 from pointsman.gateway.api.policies.writing import write_policy
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices, check_own_files
-from pointsman.kernel.instant import instant_text
+from pointsman.kernel.instant import DAY, EPOCH, LATEST, instant_text
 from pointsman.kernel.literal import Usd
 from pointsman.kernel.number import microusd_text
 from pointsman.storage.place import StorePlace
@@ -130,6 +130,7 @@ class CostAnswer(Struct, frozen=True):
     by_model: tuple[Total, ...] = ()
     by_key: tuple[Total, ...] = ()
     by_session: tuple[Total, ...] = ()
+    by_workspace: tuple[Total, ...] = ()
     by_day: tuple[Total, ...] = ()
     by_tenant: tuple[Total, ...] = ()
 
@@ -172,10 +173,17 @@ class BudgetApi:
         return BudgetsAnswer(tuple(budget_rows(self._parts, caller.reach)))
 
     async def show_cost(self, request: ApiRequest) -> dict[str, list[Total]]:
-        """Return the money spent, by model, key, session, day and tenant."""
-        place, asked = (
-            self._parts.pointsman.home.place(SPEND),
-            SpendQuery(tenant=request.caller.reach),
+        """Return the money spent, by model, key, session, workspace, day and tenant."""
+        place = self._parts.pointsman.home.place(SPEND)
+        reach, tenant = request.caller.reach, request.parameter("tenant") or None
+        if reach is not None and tenant not in {None, reach}:
+            raise NotPermitted("this key sees its own tenant alone")
+        asked = SpendQuery(
+            session_id=request.parameter("session") or None,
+            key_id=request.parameter("key") or None,
+            first_day=request.instant("since", EPOCH) // DAY,
+            end_day=-(-request.instant("before", LATEST) // DAY),
+            tenant=reach or tenant,
         )
         return await in_thread(lambda: _read_cost(place, asked))
 
@@ -203,7 +211,7 @@ def _read_cost(place: StorePlace, asked: SpendQuery) -> dict[str, list[Total]]:
     if not place.exists():
         return {}
     with closing(SpendReader(place)) as reader:
-        kinds: tuple[By, ...] = ("all", "model", "key", "session", "day", "tenant")
+        kinds: tuple[By, ...] = ("all", "model", "key", "session", "workspace", "day", "tenant")
         return {f"by_{kind}": reader.totals(kind, asked) for kind in kinds}
 
 

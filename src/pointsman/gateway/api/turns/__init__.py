@@ -6,7 +6,7 @@ from typing import Final, get_args
 
 from pointsman.access.roles import ACTING, ALL, AUDITING
 from pointsman.audit.receipts.shapes import Disclosure
-from pointsman.gateway.serving.route import BEFORE, LIMIT, Parameter, Route, declare
+from pointsman.gateway.serving.route import BEFORE, LIMIT, SINCE, Parameter, Route, declare
 from pointsman.kernel.schema_tree import Schema
 from pointsman.turns.story.turn_story import TurnState
 
@@ -108,6 +108,28 @@ ROUTES: Final = (
             "tell how the last day went: turns, costs, models",
             handler="show_overview",
             answer="OverviewAnswer",
+        ),
+        Route(
+            "GET",
+            "/api/learning",
+            "read",
+            ALL,
+            "tell what learning chose in a span of time, and about how much it saved; without "
+            "`since`, in the last 30 days",
+            handler="show_learning",
+            answer="LearningAnswer",
+            parameters=(SINCE, BEFORE),
+        ),
+        Route(
+            "GET",
+            "/api/performance",
+            "read",
+            ALL,
+            "tell how the turns of a span of time went, by model and provider: errors, percentiles "
+            "of the time taken and of the first byte; without `since`, of the last day",
+            handler="show_performance",
+            answer="PerformanceAnswer",
+            parameters=(SINCE, BEFORE),
         ),
     ),
     *declare(

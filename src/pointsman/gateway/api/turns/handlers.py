@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, cast, get_args
 
 from msgspec import Raw
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from pointsman.app import Pointsman
 from pointsman.audit.receipts.shapes import Disclosure
@@ -15,6 +15,7 @@ from pointsman.errors import InputError
 from pointsman.gateway.api.request import ApiRequest
 from pointsman.gateway.api.turns.record import record_of, replay_turn
 from pointsman.gateway.api.turns.shapes import (
+    CallerTold,
     FilterRow,
     FiltersAnswer,
     ListedTurn,
@@ -24,6 +25,7 @@ from pointsman.gateway.api.turns.shapes import (
 )
 from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
+from pointsman.gateway.turns.failures import caller_error, status_of
 from pointsman.kernel.content import seal_text
 from pointsman.kernel.instant import LATEST, Instant, instant_text
 from pointsman.kernel.number import microusd
@@ -80,7 +82,17 @@ class TurnApi:
         name, pointsman = request.part("id"), self._parts.pointsman
         is_open = caller.is_admin
         home = pointsman.home.seen_by(caller.reach)
-        return await in_thread(lambda: record_of(home, name, is_open=is_open))
+
+        def read_record() -> RecordAnswer:
+            found = record_of(home, name, is_open=is_open)
+            error = caller_error(pointsman.read_turn(name, caller.reach))
+            if error is None:
+                return found
+            return replace(
+                found, caller_told=CallerTold(status_of(error), error.code, error.message)
+            )
+
+        return await in_thread(read_record)
 
     async def show_receipt(self, request: ApiRequest) -> Raw:
         """Send the signed receipt of a turn."""

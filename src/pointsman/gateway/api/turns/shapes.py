@@ -67,6 +67,67 @@ class BucketRow(Struct, frozen=True):
     cost_microusd: int
 
 
+class Percentiles(Struct, frozen=True):
+    """Of so many values: half, 95 and 99 of a hundred are no longer than these."""
+
+    count: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+
+class PerformanceRow(Struct, frozen=True):
+    """How the turns of a model, or of a provider, went; times are of turns that were answered."""
+
+    name: str
+    turns: int
+    failed: int
+    refused: int
+    fallbacks: int
+    cost_microusd: int
+    took: Percentiles | None
+    first_byte: Percentiles | None
+
+
+class PerformanceAnswer(Struct, frozen=True):
+    """How the turns of a span of time went. `is_cut` says that only the newest were looked at."""
+
+    since: InstantText
+    before: InstantText
+    total: PerformanceRow
+    by_model: tuple[PerformanceRow, ...]
+    by_provider: tuple[PerformanceRow, ...]
+    is_cut: bool
+    behind: Behind
+
+
+class LearnedRow(Struct, frozen=True):
+    """The turns that similar turns sent to a model; `default_microusd` is their price elsewhere.
+
+    That is the cost of the same tokens at the default model's price; null where it has none.
+    """
+
+    model: str
+    turns: int
+    failed: int
+    cost_microusd: int
+    default_microusd: int | None
+
+
+class LearningAnswer(Struct, frozen=True):
+    """What learning did in a span of time; `saved_microusd` is null where no price is known."""
+
+    since: InstantText
+    before: InstantText
+    mode: str
+    default_model: str
+    turns: int
+    all_turns: int
+    saved_microusd: int | None
+    by_model: tuple[LearnedRow, ...]
+    behind: Behind
+
+
 class OverviewAnswer(Struct, frozen=True):
     """The last day at a glance."""
 
@@ -105,6 +166,14 @@ class LinkedEntry(Struct, frozen=True):
     detail: Object
 
 
+class CallerTold(Struct, frozen=True):
+    """The error that the caller of a turn without an answer got, in the words of its format."""
+
+    status: int
+    code: str
+    message: str
+
+
 class RecordAnswer(Struct, frozen=True):
     """The whole record of a turn: its facts, its policy, and the entries that followed."""
 
@@ -123,6 +192,7 @@ class RecordAnswer(Struct, frozen=True):
     policy: Object | None
     policy_told: str
     linked: tuple[LinkedEntry, ...]
+    caller_told: CallerTold | None = None
 
 
 class TurnReplayed(Struct, frozen=True):
