@@ -12,7 +12,7 @@ DEMO := build/demo-home
         campaign-differential campaign-proofs campaign-bisect campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
         campaign-agreement campaign-attack campaign-canaries campaign-home-budgets campaign-postgres-crash campaign-replicas campaign-bulk-replay \
-        bench-brainstate bench-agents bench-quality bench-dashboard web screenshots \
+        bench-brainstate bench-agents bench-quality bench-lives bench-dashboard web screenshots \
         bench-agents-traffic bench-placement bench-branches bench-detection bench-gateway bench-streams bench-stores bench-outcomes bench-versions clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -150,6 +150,9 @@ bench-brainstate: env ## a tick of a job's mind
 
 bench-quality: env ## learned routing on public data: quality and cost against the published routers
 	$(BIN)/python bench/quality.py
+
+bench-lives: env ## lives from an empty store on public outcomes: what a second opinion and learning save
+	nice $(BIN)/python bench/lives.py
 
 bench-branches: env ## workflow decisions against zen-engine
 	$(BIN)/python bench/branches.py

@@ -61,15 +61,26 @@ class MaskedRequest(Struct, frozen=True):
 
 def is_to_be_masked(policy: PlacementPolicy, found: Sensitivity) -> bool:
     """Tell whether a text holds something that the policy wants masked."""
+    return bool(policy.masked_kinds and kinds_to_mask(policy, found))
+
+
+def kinds_to_mask(policy: PlacementPolicy, found: Sensitivity) -> list[str]:
+    """Return the kinds of a text that the policy wants masked."""
     named = policy.masked_kinds
-    return bool(named) and any(may_mask(kind, policy.stays_local, named) for kind in found.kinds)
+    return [kind for kind in found.kinds if may_mask(kind, policy.stays_local, named)]
 
 
-def masking_of(masked: MaskedRequest) -> Masking:
-    """Return the fact of a masked request: how much by kind, and the values behind it."""
+def masking_of(masked: MaskedRequest, wanted: Iterable[str]) -> Masking:
+    """Return the fact of a masked request: how much by kind, and the values behind it.
+
+    INVARIANT: a kind that was found in the text and was not masked in the request is an obstacle:
+    both are looked through, and they need not cut their texts alike.
+    """
     found = masked.found
-    if found.obstacle:
-        return Masking((), obstacle=found.obstacle)
+    missed = [kind for kind in wanted if kind not in found.counts]
+    obstacle = found.obstacle or (f"{', '.join(missed)} has no place in it" if missed else "")
+    if obstacle:
+        return Masking((), obstacle=obstacle)
     kinds = tuple(MaskedKind(kind, count) for kind, count in found.counts.items())
     return Masking(kinds, values=masked.placeholders.table())
 
@@ -211,8 +222,9 @@ class PlacementGathering:
         masking: Masking | UnsetType = UNSET
         if found is not None and is_to_be_masked(in_force.placement.policy, found):
             if masked is not None:
-                masking = masking_of(masked())
+                masking = masking_of(masked(), kinds_to_mask(in_force.placement.policy, found))
             elif text is None:
+<<<<<<< HEAD
                 masking = self._masking_of_message(in_force, facts.message, about)
         labels: tuple[str, ...] | UnsetType = UNSET
         if policy.labels is not UNSET:
@@ -220,6 +232,9 @@ class PlacementGathering:
                 policy.labels, about.tools(), found, knows_workers=policy.taint != "off"
             )
             labels = tuple(dict.fromkeys((*own, *about.handed_labels)))
+=======
+                masking = self._masking_of_message(in_force, facts.message, about, found)
+>>>>>>> main
         return facts_of_turn(
             in_force,
             facts,
@@ -231,13 +246,14 @@ class PlacementGathering:
         )
 
     def _masking_of_message(
-        self, in_force: InForce, message: str | Sealed, about: PlacedTurn
+        self, in_force: InForce, message: str | Sealed, about: PlacedTurn, found: Sensitivity
     ) -> Masking | UnsetType:
         """Mask a message that is decided about and sent nowhere."""
         if not isinstance(message, str):
             return UNSET
         body = msgspec.json.encode({"text": message})
-        return masking_of(self.mask_request(in_force, about.session_id, body))
+        masked = self.mask_request(in_force, about.session_id, body)
+        return masking_of(masked, kinds_to_mask(in_force.placement.policy, found))
 
     def mask_request(self, in_force: InForce, session_id: str, body: bytes) -> MaskedRequest:
         """Return a request with placeholders for what the policy wants masked."""
@@ -263,7 +279,8 @@ class PlacementGathering:
         if found is None or not is_to_be_masked(policy, found):
             return facts
         about = PlacedTurn(facts.question_id, facts.session_id, facts.asked_at)
-        return replace(facts, masking=self._masking_of_message(in_force, facts.content, about))
+        masking = self._masking_of_message(in_force, facts.content, about, found)
+        return replace(facts, masking=masking)
 
     def _sensitivity(
         self, in_force: InForce, content: str | Sealed | LongText
