@@ -224,17 +224,13 @@ class PlacementGathering:
             if masked is not None:
                 masking = masking_of(masked(), kinds_to_mask(in_force.placement.policy, found))
             elif text is None:
-<<<<<<< HEAD
-                masking = self._masking_of_message(in_force, facts.message, about)
+                masking = self._masking_of_message(in_force, facts.message, about, found)
         labels: tuple[str, ...] | UnsetType = UNSET
         if policy.labels is not UNSET:
             own = labels_of(
                 policy.labels, about.tools(), found, knows_workers=policy.taint != "off"
             )
             labels = tuple(dict.fromkeys((*own, *about.handed_labels)))
-=======
-                masking = self._masking_of_message(in_force, facts.message, about, found)
->>>>>>> main
         return facts_of_turn(
             in_force,
             facts,
