@@ -176,6 +176,7 @@ def _holds(name: str, value: Any, facts: Plain, message: str, use: str) -> bool 
         "any_of": lambda: denied(every(denied(holds(e, facts, message, use)) for e in value)),
         "all_of": lambda: every(holds(each, facts, message, use) for each in value),
         "not": lambda: denied(holds(value, facts, message, use)),
+        "label_includes": lambda: any(w in facts.get("labels", []) for w in words),
         "zone_is": lambda: any(w in zones(facts) for w in words),
     }
     return answers[name]()

@@ -26,6 +26,7 @@ from pointsman.placement.facts import (
 )
 from pointsman.placement.policy import PlacementPolicy
 from pointsman.providers.dialects.masked_body import MaskedBody, mask_body
+from pointsman.recording.labels import NO_ITEMS, ToolItems, labels_of
 from pointsman.recording.own_detectors import OwnDetectors, with_own
 from pointsman.recording.taints import Taints
 from pointsman.signals.masking import Placeholders
@@ -45,6 +46,10 @@ class PlacedTurn(Struct, frozen=True):
     asked_at: Instant
     items: Callable[[], Iterable[str]] | None = None
     """Names what stands in the history, where the session is known by its opening alone."""
+    tools: Callable[[], ToolItems] = lambda: NO_ITEMS
+    """Finds the calls of tools that are sent; asked where placement.yaml names labels."""
+    handed_labels: tuple[str, ...] = ()
+    """The labels of a planner's turn, which go to its worker with the task."""
 
 
 class MaskedRequest(Struct, frozen=True):
@@ -80,13 +85,14 @@ def masking_of(masked: MaskedRequest, wanted: Iterable[str]) -> Masking:
     return Masking(kinds, values=masked.placeholders.table())
 
 
-def facts_of_turn(
+def facts_of_turn(  # noqa: PLR0913 - what one placement looks at
     in_force: InForce,
     facts: TurnFacts,
     about: PlacedTurn,
     *,
     taint: Taint | None = None,
     sensitivity: Sensitivity | None = None,
+    labels: tuple[str, ...] | UnsetType = UNSET,
     masking: Masking | UnsetType = UNSET,
 ) -> PlacementFacts:
     """Return the placement facts of a turn."""
@@ -115,6 +121,7 @@ def facts_of_turn(
         masking=masking,
         cloud_models=UNSET if zones is UNSET else _cloud_models(in_force.ready.models, facts),
         stays_within=UNSET if stated is None else stated.zones,
+        labels=labels if stated is None or stated.labels is UNSET else stated.labels,
     )
 
 
@@ -209,7 +216,8 @@ class PlacementGathering:
         if in_force.placement.policy.taint != "off":
             taint = self._taints.of(about.session_id, about.items)
         found = None
-        if in_force.placement.policy.asks_detector:
+        policy = in_force.placement.policy
+        if policy.looks_into_texts:
             found = self._sensitivity(in_force, facts.message if text is None else text())
         masking: Masking | UnsetType = UNSET
         if found is not None and is_to_be_masked(in_force.placement.policy, found):
@@ -217,8 +225,20 @@ class PlacementGathering:
                 masking = masking_of(masked(), kinds_to_mask(in_force.placement.policy, found))
             elif text is None:
                 masking = self._masking_of_message(in_force, facts.message, about, found)
+        labels: tuple[str, ...] | UnsetType = UNSET
+        if policy.labels is not UNSET:
+            own = labels_of(
+                policy.labels, about.tools(), found, knows_workers=policy.taint != "off"
+            )
+            labels = tuple(dict.fromkeys((*own, *about.handed_labels)))
         return facts_of_turn(
-            in_force, facts, about, taint=taint, sensitivity=found, masking=masking
+            in_force,
+            facts,
+            about,
+            taint=taint,
+            sensitivity=found,
+            masking=masking,
+            labels=labels,
         )
 
     def _masking_of_message(
@@ -250,6 +270,8 @@ class PlacementGathering:
         facts = facts_given(given)
         found, policy = self._sensitivity(in_force, facts.content), in_force.placement.policy
         facts = replace(facts, sensitivity=found)
+        if policy.labels is not UNSET and facts.labels is UNSET:
+            facts = replace(facts, labels=labels_of(policy.labels, NO_ITEMS, found))
         if found is None or not is_to_be_masked(policy, found):
             return facts
         about = PlacedTurn(facts.question_id, facts.session_id, facts.asked_at)
@@ -260,7 +282,7 @@ class PlacementGathering:
         self, in_force: InForce, content: str | Sealed | LongText
     ) -> Sensitivity | None:
         """Ask the detector, if the policy wants to know what a text holds."""
-        if not in_force.placement.policy.asks_detector or isinstance(content, Sealed):
+        if not in_force.placement.policy.looks_into_texts or isinstance(content, Sealed):
             return None
         key = self._home.content_key()
         if isinstance(content, LongText):

@@ -34,6 +34,7 @@ from pointsman.providers.dialects.masked_body import MaskedBody, Restoring, mask
 from pointsman.providers.dialects.words_before import with_text_of_last_user
 from pointsman.providers.port import provider_request_id
 from pointsman.recording.key_limits import Admission
+from pointsman.recording.labels import ToolItems, items_in_body
 from pointsman.recording.placing import MaskedRequest
 from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
@@ -208,6 +209,10 @@ class LiveTurn:
         if look.parts is None:
             return look.everything()
         return LongText([*look.parts], self.parts.memos.findings)
+
+    def tools(self) -> ToolItems:
+        """Return the calls of tools that the request carries."""
+        return items_in_body(self.request.asked.body)
 
     def mask(self) -> MaskedRequest:
         """Mask the request; from now on it goes to models in the cloud under placeholders alone."""
