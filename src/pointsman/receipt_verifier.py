@@ -881,6 +881,8 @@ class TurnAgain:
             return any(b["left_microusd"] < asked for b in facts["budgets"] if b["name"] in each)
         if name == "tool_names_include":
             return any(each in self._fact("tool_names") for each in asked)
+        if name == "label_includes":
+            return any(each in (self.facts["placement"] or {}).get("labels", []) for each in asked)
         if name == "zone_is":
             return any(each in asked for each in self._zones())
         if name in CALLER_FACTS:
@@ -1523,6 +1525,9 @@ class PlacementAgain:
                 self._bind(rule["zone"], "rule", f"policy rule `{rule['id']}`: {rule['message']}")
         for zone in facts.get("stays_within", []):
             self._bind(zone, "facts", "the facts say so")
+        for label in facts.get("labels", []):
+            if self._label_zone(label) != "local":
+                self._bind(self._label_zone(label), "label", f"label `{label}`")
         taint = facts["taint"] or {}
         for zone in taint.get("zones", []):
             self._bind(zone, "taint", f"this session held what must: turn {taint['turn_id']}")
@@ -1618,13 +1623,20 @@ class PlacementAgain:
             return bool((content in words) == (operator == "equals"))
         return bool(any(word in content for word in words) == (operator == "contains"))
 
-    def _stays(self) -> tuple[str, str]:  # noqa: PLR0911 - a reason each
+    def _stays(self) -> tuple[str, str]:
         facts, policy = self.facts, self.policy
         if policy["is_unreadable"]:
             return "TABLE_UNREADABLE", "placement.yaml cannot be read, so nothing leaves"
         if facts["taint"] is not None and "zones" not in facts["taint"]:
             told = f"turn {facts['taint']['turn_id']}, {facts['taint']['rule_id']}"
             return "TAINT_LOCAL", f"this session held what must stay: {told}"
+        here = [e for e in facts.get("labels", []) if self._label_zone(e) == "local"]
+        if here:
+            return "LABEL_LOCAL", f"holds items labelled {', '.join(here)}"
+        return self._stays_by_text()
+
+    def _stays_by_text(self) -> tuple[str, str]:
+        facts, policy = self.facts, self.policy
         masks = policy.get("masks", [])
         if not policy["stays_local"] and not masks:
             return "", ""
@@ -1783,6 +1795,10 @@ class PlacementAgain:
 
     def _bind(self, zone: str, source: str, why: str) -> None:
         self.bounds.append({"zone": zone, "source": source, "why": why})
+
+    def _label_zone(self, label: str) -> str:
+        known = {each["name"]: each["within"] for each in self.policy.get("labels", [])}
+        return str(known.get(label, "local"))
 
     def _bind_row(self, row: dict[str, Any]) -> None:
         if "zone" in row:

@@ -93,6 +93,7 @@ def _holds(name: str, value: Any, facts: Plain, message: str, use: str) -> bool:
         "tenant_is": lambda: who.get("tenant", "") in words,
         "agent_is": lambda: who.get("agent", "").lower() in [w.lower() for w in words],
         "tool_names_include": lambda: any(w in facts.get("tool_names", []) for w in words),
+        "label_includes": lambda: any(w in facts.get("labels", []) for w in words),
         "zone_is": lambda: any(w in zones(facts) for w in words),
         "any_of": lambda: any(holds(each, facts, message, use) for each in value),
         "all_of": lambda: all(holds(each, facts, message, use) for each in value),

@@ -106,7 +106,8 @@ TRIED: dict[str, Sequence[Any]] = {
     "tools": (False, True),
     "worker": (False, True),
     "stays": (False, True),
-    "zones": ((), ("eu",), ("site",), ("eu", "site")),
+    "labels": ((), ("c",)),
+    "zones": ((), ("eu",), ("site",), ("eu", "site"), ("elsewhere",)),
     "skill": ((), ("s",), ("t",), ("s", "t")),
     "extension": ((), (".x",)),
     "out": tuple(tuple(name for name, bit in zip(NAMES, bits, strict=True) if bit)
@@ -149,6 +150,7 @@ def _when(random: Random, depth: int = 0) -> When:
         "tenant_is": random.choice((("u",), ("v",))),
         "agent_is": ("G",),
         "tool_names_include": random.choice((("p",), ("q",))),
+        "label_includes": ("c",),
         "zone_is": random.choice((("eu",), ("site", "local"), ("cloud",))),
     }
     names = random.sample([*drawn], random.choice((0, 1, 1, 1, 2)))
@@ -285,6 +287,7 @@ def _tried(policy: CompiledTurnPolicy, claim: Claim) -> dict[str, Sequence[Any]]
         "tools_named": "tool_names" in used, "team": "team_budget" in used,
         "caller": "key_is" in used or "tenant_is" in used or "agent_is" in used,
         "skill": "skills" in used, "extension": "file_ext" in used,
+        "labels": "label_includes" in used,
         "zones": bool(known_zones(policy.policy)) or "zone_is" in used,
     }  # fmt: skip
     for name, is_asked in seen.items():
@@ -374,7 +377,7 @@ def _facts(policy: CompiledTurnPolicy, turn: dict[str, Any]) -> TurnFacts | None
         split_units=SplitUnits(turn["session"], "", turn["turn"]),
         budgets=() if turn["team"] is None else (BudgetLeft("team", MicroUsd(turn["team"])),),
         delegate_tier=turn["tier"],
-        placement=placed_within(turn["zones"]),
+        placement=placed_within(turn["zones"], turn["labels"], is_local=turn["stays"]),
     )
 
 
@@ -388,6 +391,7 @@ def _differences(facts: TurnFacts, similar: str | None) -> int:
     caller = facts.caller or CallerFacts()
     own = sum(map(bool, (caller.key_id, caller.key_name, caller.tenant, caller.agent)))
     units = facts.split_units or SplitUnits()
+    own += len(facts.labels)
     own += sum(each not in {"local", "cloud"} for each in facts.zones)
     own += bool(units.session) + bool(units.turn)
     own += any(each.name == "team" for each in facts.budgets) + len(facts.tool_names or ())

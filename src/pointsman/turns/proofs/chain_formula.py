@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct
 
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import MicroUsd
+from pointsman.placement.rules.zones import BUILT_IN_ZONES
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.policy import RoutingRule, known_zones
@@ -19,12 +20,16 @@ from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import TRUE
 from pointsman.turns.proofs.turn_variables import TurnVariables
 from pointsman.turns.registry.models import TIERS, Model, call_estimate, lies_within
-from pointsman.turns.rules.condition import Condition
+from pointsman.turns.rules.condition import Condition, asked_zones
 from pointsman.turns.rules.split import share_starts
 from pointsman.turns.trace import Slot
 
 UNKNOWN: Final = "unknown:model"
 """Stands for every name that a request may give and no policy knows."""
+
+
+ELSEWHERE: Final = "elsewhere"
+"""Stands for every zone in which no model is."""
 
 
 class Winner(Struct, frozen=True, order=True):
@@ -128,7 +133,7 @@ class ChainFormula:
             yield turn.flag("requires_structured_output")
         if self._world.budget_left is not None:
             yield self._is_dearer(model, self._world.budget_left)
-        for limit in self._world.team_limits:
+        for limit in self._world.team_limits if self._world.team_budgets else ():
             # A tenant's budget allows as much as the rules that ask for it leave open.
             is_below = -turn.more("team_left_microusd", limit - 1)
             yield self._both((is_below, self._is_dearer(model, MicroUsd(limit - 1))))
@@ -281,8 +286,19 @@ def world_of(policies: Iterable[CompiledTurnPolicy]) -> World:
         tuple(models),
         team_budgets=tuple(names),
         team_limits=tuple(limits),
-        zones=tuple(sorted({zone for policy in policies_of for zone in known_zones(policy)})),
+        zones=zones_to_try(
+            (
+                *(zone for policy in policies_of for zone in known_zones(policy)),
+                *(zone for rule in rules for zone in asked_zones(rule.when)),
+            )
+        ),
     )
+
+
+def zones_to_try(named: Iterable[str]) -> tuple[str, ...]:
+    """Return the zones that a turn may be bound to: those named, and one of no model."""
+    found = frozenset(named)
+    return tuple(sorted((found | {ELSEWHERE}) - {*BUILT_IN_ZONES})) if found else ()
 
 
 def team_limits(asked: Condition) -> Iterator[MicroUsd]:

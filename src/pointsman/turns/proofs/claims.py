@@ -14,7 +14,7 @@ from pointsman.kernel.document import Document, Path
 from pointsman.kernel.literal import Count, SignedUsd, Usd
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
-from pointsman.placement.rules.zones import BUILT_IN_ZONES, ZoneName
+from pointsman.placement.rules.zones import ZoneName
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import Privacy
 from pointsman.turns.policy import RoutingRule, unknown_model_problems
@@ -24,6 +24,7 @@ from pointsman.turns.proofs.chain_formula import (
     World,
     team_limits,
     world_of,
+    zones_to_try,
 )
 from pointsman.turns.proofs.examples import Example, make_example
 from pointsman.turns.proofs.similar_turns import SimilarTurns
@@ -169,16 +170,12 @@ class Prover:
             budget_left=_microusd(when.budget_left_usd),
             max_output_tokens=_or_none(when.max_output_tokens),
             team_limits=tuple(sorted(limits)),
-            zones=tuple(sorted({*self._world.zones, *_own_zones(when)})),
+            zones=zones_to_try((*self._world.zones, *asked_zones(own_condition(when)))),
         )
         question = self._known.get(world)
         if question is None:
             question = self._known[world] = _Question(self._ready, world)
         return question.answer(claim)
-
-
-def _own_zones(when: ClaimedTurns) -> frozenset[str]:
-    return frozenset(asked_zones(own_condition(when))) - {*BUILT_IN_ZONES}
 
 
 def own_condition(when: ClaimedTurns) -> Condition:

@@ -222,6 +222,7 @@ class TurnVariables:
             "skills_matching_message": asked.skills_matching_message_includes,
             "file_extensions_in_context": asked.file_extensions_in_context,
             "tool_names": asked.tool_names_include,
+            "labels": asked.label_includes,
         }
         for name, words in lists.items():
             if words is not None and words is not UNSET:

@@ -105,6 +105,7 @@ class When(Struct, frozen=True, forbid_unknown_fields=True):
     agent_is: Words | UnsetType = UNSET
     tool_names_include: Words | UnsetType = UNSET
     zone_is: Words | UnsetType = UNSET
+    label_includes: Words | UnsetType = UNSET
     any_of: tuple[When, ...] | UnsetType = UNSET
     all_of: tuple[When, ...] | UnsetType = UNSET
     not_: When | UnsetType = field(default=UNSET, name="not")
@@ -143,6 +144,7 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
     agent_is: tuple[str, ...] | UnsetType = UNSET
     tool_names_include: tuple[str, ...] | UnsetType = UNSET
     zone_is: tuple[str, ...] | UnsetType = UNSET
+    label_includes: tuple[str, ...] | UnsetType = UNSET
 
 
 TREES = ("any_of", "all_of", "not_")
@@ -178,6 +180,7 @@ def condition(when: When) -> Condition:
         agent_is=UNSET if agents is UNSET else tuple(map(ascii_lower, agents)),
         tool_names_include=_set_words(when.tool_names_include),
         zone_is=_set_words(when.zone_is),
+        label_includes=_set_words(when.label_includes),
     )
 
 
@@ -267,7 +270,7 @@ def _list_problems(when: When, document: Document, path: Path) -> Iterable[Probl
     for name in (
         "any_of", "all_of", "message_contains_any", "skills_matching_message_includes",
         "file_extensions_in_context", "key_is", "tenant_is", "agent_is", "tool_names_include",
-        "zone_is",
+        "zone_is", "label_includes",
     ):  # fmt: skip
         value = getattr(when, name)
         members = (value,) if isinstance(value, str) else value
@@ -355,6 +358,9 @@ def _list_tests(asked: Condition) -> Iterable[Test]:
     if asked.zone_is is not UNSET:
         zones = frozenset(asked.zone_is)
         yield lambda look: not zones.isdisjoint(look.facts.zones)
+    if asked.label_includes is not UNSET:
+        labels = frozenset(asked.label_includes)
+        yield lambda look: not labels.isdisjoint(look.facts.labels)
 
 
 def _caller_tests(asked: Condition) -> Iterable[Test]:
