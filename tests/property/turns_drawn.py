@@ -187,6 +187,7 @@ class Draw(random.Random):
             "tenant_is": lambda: self.words(TENANTS),
             "agent_is": lambda: self.words(AGENTS),
             "tool_names_include": lambda: self.words(TOOLS),
+            "expr": lambda: self.choice(sorted(chain_model.EXPRESSIONS)),
             "label_includes": lambda: self.words(LABELS),
             "zone_is": lambda: self.words([*ZONES, "local", "cloud"]),
         }

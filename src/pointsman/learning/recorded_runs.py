@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pointsman.audit.recorded_turns import OPINION, was_explored_turn
 from pointsman.calls.call_end import END_FORM, CallEnd
 from pointsman.errors import MissingSnapshot
 from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM
+from pointsman.learning.feedback import FEEDBACK, FEEDBACK_FORM
 from pointsman.learning.learning import Run, run_of_call
+from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM, JUDGED
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import ContentReader, LedgerReader, Stored
@@ -38,8 +40,25 @@ class RecordedRun(Struct, frozen=True):
 def is_shadow_run(home: Home, turn_id: str, decision_id: str) -> bool:
     """Return whether a decision is about a shadow run of a turn."""
     with told_errors(home.database), closing(home.reader()) as ledger:
-        found = ledger.with_id(decision_id)
-        return any((each.entry.kind, each.entry.ref) == (SHADOW, turn_id) for each in found)
+        return is_shadow_run_in(ledger, turn_id, decision_id)
+
+
+def is_judged_run(home: Home, run_id: str, turn_id: str) -> bool:
+    """Tell whether a user or a judge gave a verdict on a run, which no inferred one outweighs."""
+    with told_errors(home.database), closing(home.reader()) as ledger:
+        given = [each.entry for each in ledger.with_ref(run_id) if each.entry.kind == FEEDBACK]
+        if any(FEEDBACK_FORM.read(each.payload).sign is UNSET for each in given):
+            return True
+        judged = [each.entry for each in ledger.with_ref(turn_id) if each.entry.kind == JUDGED]
+        about = {JUDGE_VERDICT_FORM.read(each.payload).decision_id for each in judged}
+        shadows = {each for each in about if is_shadow_run_in(ledger, turn_id, each)}
+        return run_id in shadows if run_id != turn_id else bool(about - shadows)
+
+
+def is_shadow_run_in(ledger: LedgerReader, turn_id: str, decision_id: str) -> bool:
+    """Return whether a decision in a ledger is about a shadow run of a turn."""
+    found = ledger.with_id(decision_id)
+    return any((each.entry.kind, each.entry.ref) == (SHADOW, turn_id) for each in found)
 
 
 def read_recorded_run(home: Home, turn_id: str, decision_id: str = "") -> RecordedRun | None:

@@ -29,7 +29,7 @@ from pointsman.turns.proofs.chain_formula import (
 from pointsman.turns.proofs.examples import Example, make_example
 from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import Model
-from pointsman.turns.proofs.turn_variables import TurnVariables, is_met
+from pointsman.turns.proofs.turn_variables import OPAQUE, TurnVariables, is_met
 from pointsman.turns.registry.models import Location, Tier, lies_within, model_id, provider_of
 from pointsman.turns.rules.condition import Condition, When, Words, asked_zones, condition
 from pointsman.turns.rules.condition import problems as condition_problems
@@ -86,7 +86,8 @@ class ClaimAnswer(Struct, frozen=True):
 
     The example is the turn that refutes it, or for `some` the one that shows it; `differences`
     counts its facts that are not a plain turn's. `is_empty` tells that there is no turn of the
-    kind it is about. `steps` count the work.
+    kind it is about. `steps` count the work. `unknown` says why there is neither a proof nor a
+    turn that refutes it: an expression that the proof does not look into.
     """
 
     holds: bool
@@ -94,6 +95,7 @@ class ClaimAnswer(Struct, frozen=True):
     differences: int
     is_empty: bool
     steps: int
+    unknown: str = ""
 
 
 _KINDS: Final = ("never", "always", "some")
@@ -183,6 +185,10 @@ def own_condition(when: ClaimedTurns) -> Condition:
     return condition(When(**{name: getattr(when, name) for name in When.__struct_fields__}))
 
 
+class _NotDecided(Exception):
+    """The turn that was found is none: it rests on what an expression was taken to say."""
+
+
 class _Question:
     """The formula of a policy under one budget."""
 
@@ -203,9 +209,36 @@ class _Question:
         found = self._least(asked)
         is_found, is_wanted = found is not None, claim.some is not UNSET
         is_empty = not is_found and not is_wanted and solver.solve(asked[:1]) is None
+        try:
+            example = self._example(found)
+        except _NotDecided as refusal:
+            # A turn in which no such expression says other than usual can be shown.
+            usual = (-lit for name, lit in self._turn.changes().items() if name.startswith(OPAQUE))
+            found = self._least([*asked, *usual])
+            try:
+                example = self._example(found)
+            except _NotDecided:
+                example = None
+            if example is not None:
+                return ClaimAnswer(
+                    holds=is_wanted,
+                    example=example,
+                    differences=0 if found is None else self._count(found),
+                    is_empty=False,
+                    steps=solver.steps - before,
+                )
+            steps = solver.steps - before
+            return ClaimAnswer(
+                holds=False,
+                example=None,
+                differences=0,
+                is_empty=False,
+                steps=steps,
+                unknown=str(refusal),
+            )
         return ClaimAnswer(
             is_found is is_wanted,
-            self._example(found),
+            example,
             0 if found is None else self._count(found),
             is_empty,
             solver.steps - before,
@@ -216,7 +249,9 @@ class _Question:
 
     def _count(self, model: Model) -> int:
         changes = {**self._turn.changes(), **self._similar.changes()}
-        return sum(is_met(model, each) for each in changes.values())
+        return sum(
+            is_met(model, each) for name, each in changes.items() if not name.startswith(OPAQUE)
+        )
 
     def _example(self, model: Model | None) -> Example | None:
         if model is None:
@@ -226,6 +261,9 @@ class _Question:
             raise PolicyTooComplex("no recorded turns were found that speak for this model")
         said = [each for each, lit in self._chain.wins.items() if model[abs(lit)] * lit > 0]
         if example.winner != (said[0] if said else None):
+            if self._turn.opaque:
+                texts = dict.fromkeys(text for text, _, _ in self._turn.opaque)
+                raise _NotDecided(f"not looked into: {'; '.join(texts)}")
             raise AssertionError(f"the formula says {said}, the chain decides {example.winner}")
         return example
 
