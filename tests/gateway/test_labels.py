@@ -10,6 +10,7 @@ from tests.gateway.conftest import Town
 from tests.gateway.house import keeps, write_home
 
 from pointsman.app import Pointsman
+from pointsman.recording.labels import NO_ITEMS, items_in_body
 
 ASKED = {"role": "user", "content": "what is next?"}
 THANKS = {"role": "user", "content": "thanks"}
@@ -79,3 +80,39 @@ def test_a_result_without_its_call_binds_to_every_label(labelled: Town, serve: A
     assert told.headers.get("x-pointsman-model", "house:llama") == "house:llama"
     assert not labelled.openai.requests
     assert not labelled.anthropic.requests
+
+
+def test_a_caller_says_what_its_items_have(labelled: Town, serve: Any) -> None:
+    live = serve(labelled.home)
+
+    def told(labels: str) -> Any:
+        return live.chat("hello", headers={"x-session-id": "h", "x-pointsman-labels": labels})
+
+    assert told("crm").headers["x-pointsman-model"] == "claude:opus"
+    assert told("crm, plans").headers["x-pointsman-model"] == "house:llama"
+    # Nobody knows where an unknown label may go.
+    assert told("unheard").headers["x-pointsman-model"] == "house:llama"
+    for wrong in ("", "a,,b", "No Label", ",".join(f"l{n}" for n in range(33))):
+        assert told(wrong).status_code == 400
+    free = live.chat("hello", headers={"x-session-id": "h"})
+    assert free.headers["x-pointsman-model"] == "open:big"
+
+
+def test_a_label_of_the_header_binds_where_the_table_names_none(town: Town, serve: Any) -> None:
+    live = serve(town.home)
+    told = live.chat("hello", headers={"x-pointsman-labels": "crm"})
+    assert told.headers["x-pointsman-model"] == "house:llama"
+
+
+@pytest.mark.parametrize("mask", [[], ["email"]])
+def test_what_is_masked_needs_no_label(labelled: Town, serve: Any, mask: list[str]) -> None:
+    table = keeps(**({"mask": mask} if mask else {}))
+    labels = {"contacts": {"within": "eu", "finds": ["email"]}}
+    write_home(labelled.home, placement={**table, "zones": {"eu": "cloud"}, "labels": labels})
+    told = serve(labelled.home).chat("write to ann.lee@example.com")
+    assert told.headers["x-pointsman-model"] == ("open:big" if mask else "claude:opus")
+    assert "ann.lee" not in labelled.openai.texts()
+
+
+def test_a_form_calls_no_tools() -> None:
+    assert items_in_body(b"--b\r\ncontent-disposition: form-data\r\n\r\n\xff\r\n--b--") == NO_ITEMS

@@ -48,11 +48,18 @@ def tool_item(name: str, given: object, namespace: str = "") -> ToolItem:
 
 
 def items_in_body(body: bytes) -> ToolItems:
-    """Return the calls of tools in a request of any wire format, found by their shape."""
+    """Return the calls of tools in a request of any wire format, found by their shape.
+
+    A form, which brings a recording or a picture, calls no tools.
+    """
+    try:
+        body_value: object = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return NO_ITEMS
     calls: list[ToolItem] = []
     made: set[object] = set()
     answered: set[object] = set()
-    for value in _objects(msgspec.json.decode(body)):
+    for value in _objects(body_value):
         name = value.get("name")
         given = value.get("arguments", value.get("input"))
         if isinstance(name, str) and (given is not None or value.get("role") == "function"):

@@ -49,7 +49,7 @@ class PlacedTurn(Struct, frozen=True):
     tools: Callable[[], ToolItems] = lambda: NO_ITEMS
     """Finds the calls of tools that are sent; asked where placement.yaml names labels."""
     handed_labels: tuple[str, ...] = ()
-    """The labels of a planner's turn, which go to its worker with the task."""
+    """Labels that come with a request: from its caller's header, or from a worker's planner."""
 
 
 class MaskedRequest(Struct, frozen=True):
@@ -68,6 +68,17 @@ def kinds_to_mask(policy: PlacementPolicy, found: Sensitivity) -> list[str]:
     """Return the kinds of a text that the policy wants masked."""
     named = policy.masked_kinds
     return [kind for kind in found.kinds if may_mask(kind, policy.stays_local, named)]
+
+
+def _without_masked(
+    policy: PlacementPolicy, found: Sensitivity | None, masking: Masking | UnsetType
+) -> Sensitivity | None:
+    """Return what a text still holds once it is masked: what stands under placeholders is free."""
+    if found is None or masking is UNSET or masking.obstacle is not UNSET:
+        return found
+    masked = policy.masked_kinds
+    kinds = (each for each in found.kinds if not may_mask(each, policy.stays_local, masked))
+    return replace(found, kinds=tuple(kinds))
 
 
 def masking_of(masked: MaskedRequest, wanted: Iterable[str]) -> Masking:
@@ -226,9 +237,10 @@ class PlacementGathering:
             elif text is None:
                 masking = self._masking_of_message(in_force, facts.message, about, found)
         labels: tuple[str, ...] | UnsetType = UNSET
-        if policy.labels is not UNSET:
+        if policy.labels is not UNSET or about.handed_labels:
+            plain = _without_masked(policy, found, masking)
             own = labels_of(
-                policy.labels, about.tools(), found, knows_workers=policy.taint != "off"
+                policy.all_labels, about.tools(), plain, knows_workers=policy.taint != "off"
             )
             labels = tuple(dict.fromkeys((*own, *about.handed_labels)))
         return facts_of_turn(

@@ -23,6 +23,7 @@ def new_flow(live: LiveTurn) -> Flow:
         live.asked_at,
         live.items if live.is_derived else None,
         live.tools,
+        request.labels,
     )
     asked = pointsman.gather_placement(
         in_force, facts, about, live.leaving_text, None if live.operation else live.mask
@@ -56,6 +57,7 @@ def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:
         pointsman.clock.now(),
         live.items if live.is_derived else None,
         live.tools,
+        request.labels,
     )
     asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text, live.mask)
     return continue_turn(policies_in_force(in_force), asked, lock)
