@@ -26,7 +26,12 @@ from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.serving.http import Headers
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.call_telemetry import count_ruling
-from pointsman.gateway.telemetry.tracing import TRACEPARENT, TraceContext, trace_context
+from pointsman.gateway.telemetry.tracing import (
+    TRACEPARENT,
+    DecisionSpan,
+    TraceContext,
+    trace_context,
+)
 from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
 from pointsman.providers.dialects.look import look
@@ -308,9 +313,32 @@ class LiveTurn:
             names, self.in_force, ruling, self._aside(), self.durability, linked, self._taint_name
         )
         count_ruling(self.parts.metrics, ruling, self.winner)
+        if self.parts.tracing is not None:
+            self.parts.tracing.decided(self._decision_span(effect.kind, ruling))
         step = ruling.trace.opinion
         if step is not UNSET and step.step in {"take", "up"}:
             self.parts.metrics.count("pointsman_second_opinions_total", (("result", step.step),))
+
+    def _decision_span(self, kind: str, ruling: Ruling) -> DecisionSpan:
+        """Return a decision as a span: the first lasts from the request, a later one no time."""
+        now, won = time.time_ns(), self.winner
+        took_ns = time.perf_counter_ns() - self.started if kind == "turn" else 0
+        return DecisionSpan(
+            kind=kind,
+            started_ns=now - took_ns,
+            ended_ns=now,
+            session_id=self.session_id,
+            turn_id=self.turn_id,
+            decision_id=self.decision_id,
+            model=self.model,
+            policy="" if won is None else won.policy,
+            rule="" if won is None else won.rule_name or "",
+            placement_rule=ruling.placing.outcome.rule_id,
+            gate=ruling.placing.outcome.gate,
+            rejected=sum(each.verdict == "rejected" for each in ruling.trace.chain),
+            fallback_from=self.fallen_from,
+            parent=self.trace,
+        )
 
     def check_confirmed(self, placing: PlacementRuling) -> None:
         """Raise if a policy wants a human's yes and the request does not bring it."""
