@@ -7,12 +7,12 @@ RUN := $(if $(wildcard .venv/.complete),.venv,.venv-run)
 PIP := -m pip --disable-pip-version-check --quiet install
 DEMO := build/demo-home
 
-.PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs site dist check-dist public-names word-counts trace-turn lock \
+.PHONY: help env env-run envs browser servers run test check test-main test-others bench bench-ledger bench-decide requirements docs site newcomer dist check-dist public-names word-counts trace-turn lock \
         clients campaign-crash campaign-power-loss campaign-tamper campaign-canonical \
-        campaign-differential campaign-proofs campaign-bisect campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
+        campaign-differential campaign-proofs campaign-bisect campaign-forecast campaign-properties campaign-egress campaign-erasure campaign-expressions campaign-expression-attack campaign-gateway-crash \
         campaign-gateway-memory campaign-gateway-slow campaign-raw-http campaign-keyless-memory campaign-approvals campaign-brainstate campaign-agents campaign-jobs campaign-chat \
         campaign-agreement campaign-attack campaign-canaries campaign-home-budgets campaign-postgres-crash campaign-replicas campaign-bulk-replay \
-        bench-brainstate bench-agents bench-quality bench-dashboard web screenshots \
+        bench-brainstate bench-agents bench-quality bench-lives bench-dashboard web screenshots \
         bench-agents-traffic bench-placement bench-branches bench-detection bench-gateway bench-streams bench-stores bench-outcomes bench-versions clean
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -118,6 +118,9 @@ docs: env ## write the generated pages anew
 site: env ## the documentation as static pages with a search that needs no server, in build/site
 	$(BIN)/python scripts/site/build.py
 
+newcomer: ## walk a newcomer's path in a fresh clone, with times: run, first answer, why, dashboard, demo
+	$(PYTHON) scripts/newcomer.py
+
 dist: env-run ## wheel, source archive, bill of materials and digests, in build/dist: the same bytes each time
 	$(RUN)/bin/python scripts/dist/build.py
 
@@ -147,6 +150,9 @@ bench-brainstate: env ## a tick of a job's mind
 
 bench-quality: env ## learned routing on public data: quality and cost against the published routers
 	$(BIN)/python bench/quality.py
+
+bench-lives: env ## lives from an empty store on public outcomes: what a second opinion and learning save
+	nice $(BIN)/python bench/lives.py
 
 bench-branches: env ## workflow decisions against zen-engine
 	$(BIN)/python bench/branches.py
@@ -194,6 +200,8 @@ campaign-proofs: env ## answers to claims against trying every turn of 100,000 s
 	$(BIN)/python -m campaigns.proofs
 campaign-bisect: env ## 50 causes planted in the life of a home: each is found and no other blamed
 	$(BIN)/python -m campaigns.bisect
+campaign-forecast: env ## 95 % intervals of backtests against public outcomes, 1,000 lives of random policies
+	$(BIN)/python -m campaigns.forecast
 campaign-differential: env ## the chain against a naive model on 200,000 turns
 	$(BIN)/python -m campaigns.differential
 campaign-receipts: env ## 1,000,000 decisions derived again by both programs, 100,000 changed receipts refused

@@ -29,6 +29,7 @@ from pointsman.cli.main import main as command
 from pointsman.expressions import values
 from pointsman.expressions.functions import FUNCTIONS, OPERATORS
 from pointsman.expressions.syntax import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES
+from pointsman.gateway.telemetry.logs import LOG_LINES
 from pointsman.jobs.request import JobRequest
 from pointsman.kernel.codes import Code
 from pointsman.kernel.replay import Verdict
@@ -53,6 +54,22 @@ WIDTH = 80
 GENERATED = (
     "<!-- Written by scripts/generate_docs.py from the code: do not edit, run `make docs`. -->"
 )
+
+
+def log_line_schema() -> Schema:
+    """Return the schema of a line of the log: one of the kinds there are."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "a line of the log",
+        "oneOf": [_line_schema(json_schema(each)) for each in LOG_LINES],
+    }
+
+
+def _line_schema(schema: Schema) -> Schema:
+    (line,) = schema["$defs"].values()
+    line["properties"]["time"]["format"] = "date-time"
+    return line
+
 
 SCHEMAS: Mapping[str, tuple[Callable[[], Schema], str]] = {
     "pointsman": (partial(json_schema, Settings), "`pointsman.yaml`, how a home is run"),
@@ -90,6 +107,10 @@ SCHEMAS: Mapping[str, tuple[Callable[[], Schema], str]] = {
     "job-request": (
         partial(json_schema, JobRequest),
         "a job, as `jobs run --request` and `agents decide --request` take it",
+    ),
+    "log-line": (
+        log_line_schema,
+        "a line of the log on standard error ([what it tells](../http.md#telemetry))",
     ),
     "placement-facts": (
         partial(json_schema, GivenPlacement),

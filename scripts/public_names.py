@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 import click
 import msgspec
@@ -100,7 +100,7 @@ def public_names() -> dict[str, Lines]:
         "codes": _codes(constants),
         "texts": _texts(trees),
         "metrics": _metrics(trees.values()),
-        "logs": _logs(trees.values()),
+        "logs": _logs(),
         "environment": (each for each in constants if _ENVIRONMENT.fullmatch(each)),
         "sqlite": _sqlite(),
         "postgres": _postgres(),
@@ -422,24 +422,14 @@ def _labels(tree: ast.Module) -> Iterator[str]:
             yield from (f"label {name}" for name in names if name and name.isidentifier())
 
 
-def _logs(trees: Iterable[ast.Module]) -> Iterator[str]:
-    for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Dict):
-                yield from _log_line(node)
+def _logs() -> Iterator[str]:
     for kind in _kinds_of(msgspec.Struct):
         fields = getattr(kind, "__struct_fields__", ())
         if {"time", "level", "event"} <= {*fields}:
             _, components = msgspec.json.schema_components([kind], ref_template="{name}")
             yield from (shape(each, components) for each in components.values())
-
-
-def _log_line(node: ast.Dict) -> Iterator[str]:
-    told = {_text(key): value for key, value in zip(node.keys, node.values, strict=True) if key}
-    if {"event", "level", "time"} <= told.keys():
-        fields = ", ".join(sorted(name for name in told if name))
-        for text in _constants(ast.Module([ast.Return(told["event"])], [])):
-            yield f"{text}: {fields}"
+            for event in get_args(get_type_hints(kind)["event"]):
+                yield f"{event}: {', '.join(sorted(fields))}"
 
 
 def _sql_files(part: str) -> list[Path]:

@@ -331,7 +331,9 @@ class Pointsman:
         else:
             known = self.files.known_models(read_models(*models))
         user_home = str(Path.home())
-        return turn_policy(read_policy(*routing, known, user_home), known, user_home)
+        tables = self.files.routing_tables()
+        read = read_policy(*routing, known, user_home, tables=tables)
+        return turn_policy(read, known, user_home, tables=tables)
 
     def test_rules(self, table: RuleTable) -> TableReport:
         """Run a table of expected decisions against the files; records nothing."""

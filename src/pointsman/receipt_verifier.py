@@ -447,7 +447,17 @@ class TurnAgain:
             if name
         }
         self.taken: list[str] = []
-        """The rules whose match was taken from the record."""
+        """The rules whose match, or whose row of a table, was taken from the record."""
+        rules = [each for each in told if each["policy"] == "rule"]
+        self.told_passed = {
+            p["rule_name"]: p for each in rules for p in each.get("passed_over", [])
+        }
+        self.told_rows = {
+            one["rule_name"]: one["table"]
+            for each in rules
+            for one in (*each["rule_attempts"], each)
+            if "table" in one
+        }
         self.kept_here = ""
         scope = self._scope()
         self.rules = [*scope.get("rules", []), *policy["rules"]]
@@ -552,25 +562,36 @@ class TurnAgain:
         return found
 
     def _rule(self) -> dict[str, Any]:
+        passed: Chain = []
+        found = self._first_rule(passed)
+        return {**found, "passed_over": passed} if passed else found
+
+    def _first_rule(self, passed: Chain) -> dict[str, Any]:
         attempts: Chain = []
         for rule in self.rules:
+            name = rule["name"]
             holds = self._holds(rule["when"], rule["use"])
             if holds is None:
-                holds = rule["name"] in self.told
+                holds = name in self.told
                 if holds:
-                    self.taken.append(rule["name"])
+                    self.taken.append(name)
+                elif name in self.told_passed:
+                    passed.append(self.told_passed[name])
             if not holds:
                 continue
-            model, draw = self._draw(rule)
+            if "table" in rule and name not in self.told_rows:
+                passed.append(self._passed_table(name))
+                continue
+            model, more = self._choice(rule)
             veto = self._veto(model)
             if veto is None:
-                reason = f'rule "{rule["name"]}" matched'
-                more = {"rule_name": rule["name"], "rule_attempts": attempts}
-                if draw is None:
-                    return {**evaluation("rule", "chose", model, reason), **more}
-                found = evaluation("rule", "chose", model, f"{reason}, {draw_text(draw)}")
-                return {**found, **more, "split": draw}
-            attempts.append(attempt(rule["name"], model, *veto))
+                reason = f'rule "{name}" matched'
+                for text in map(draw_text, more.values()):
+                    reason += f", {text}"
+                found = evaluation("rule", "chose", model, reason)
+                return {**found, "rule_name": name, "rule_attempts": attempts, **more}
+            row = {"table": more["table"]} if "table" in more else {}
+            attempts.append({**attempt(name, model, *veto), **row})
         if not attempts:
             return silent("rule", "no rule matched")
         last = attempts[-1]
@@ -583,10 +604,33 @@ class TurnAgain:
             "validation_failure": last["validation_failure"],
         }
 
-    def _draw(self, rule: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-        """Return the model of a rule, and the slot in which the turn falls where it has a split."""
+    def _passed_table(self, name: str) -> dict[str, Any]:
+        """Return what the record says of a table that chose nothing; it must say something."""
+        if name not in self.told_passed:
+            raise NotDerivable(f"rule {name} matched, and the record tells no row of its table")
+        self.taken.append(name)
+        return dict(self.told_passed[name])
+
+    def _choice(self, rule: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the model of a rule, and its table's row or its split's slot where it has one.
+
+        The row is the record's; its model and its label are those of the policy.
+        """
+        if "table" in rule:
+            self.taken.append(rule["name"])
+            told, table = self.told_rows[rule["name"]], rule["table"]
+            row = told["row"]
+            known = {"model": table.get("default")} if row is None else table["rows"][row]
+            if known["model"] is None or told["label"] != known.get("label", "default"):
+                raise NotDerivable(f"the table of rule {rule['name']} has no such row")
+            return known["model"], {"table": told}
         if "split" not in rule:
-            return rule["use"], None
+            return rule["use"], {}
+        model, draw = self._draw(rule)
+        return model, {"split": draw}
+
+    def _draw(self, rule: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the model of a split, and the slot in which the turn falls."""
         by, targets = rule["split"]["by"], rule["split"]["targets"]
         unit, total = self._fact("split_units")[by], sum(each["weight"] for each in targets)
         slot = unit_draw(f"routing rule {rule['name']}", unit, total) if unit else None
@@ -881,6 +925,11 @@ class TurnAgain:
             return any(b["left_microusd"] < asked for b in facts["budgets"] if b["name"] in each)
         if name == "tool_names_include":
             return any(each in self._fact("tool_names") for each in asked)
+        if name == "expr":
+            # Expressions are not run here: the record is taken at its word.
+            return None
+        if name == "label_includes":
+            return any(each in (self.facts["placement"] or {}).get("labels", []) for each in asked)
         if name == "zone_is":
             return any(each in asked for each in self._zones())
         if name in CALLER_FACTS:
@@ -1523,6 +1572,9 @@ class PlacementAgain:
                 self._bind(rule["zone"], "rule", f"policy rule `{rule['id']}`: {rule['message']}")
         for zone in facts.get("stays_within", []):
             self._bind(zone, "facts", "the facts say so")
+        for label in facts.get("labels", []):
+            if self._label_zone(label) != "local":
+                self._bind(self._label_zone(label), "label", f"label `{label}`")
         taint = facts["taint"] or {}
         for zone in taint.get("zones", []):
             self._bind(zone, "taint", f"this session held what must: turn {taint['turn_id']}")
@@ -1618,13 +1670,20 @@ class PlacementAgain:
             return bool((content in words) == (operator == "equals"))
         return bool(any(word in content for word in words) == (operator == "contains"))
 
-    def _stays(self) -> tuple[str, str]:  # noqa: PLR0911 - a reason each
+    def _stays(self) -> tuple[str, str]:
         facts, policy = self.facts, self.policy
         if policy["is_unreadable"]:
             return "TABLE_UNREADABLE", "placement.yaml cannot be read, so nothing leaves"
         if facts["taint"] is not None and "zones" not in facts["taint"]:
             told = f"turn {facts['taint']['turn_id']}, {facts['taint']['rule_id']}"
             return "TAINT_LOCAL", f"this session held what must stay: {told}"
+        here = [e for e in facts.get("labels", []) if self._label_zone(e) == "local"]
+        if here:
+            return "LABEL_LOCAL", f"holds items labelled {', '.join(here)}"
+        return self._stays_by_text()
+
+    def _stays_by_text(self) -> tuple[str, str]:
+        facts, policy = self.facts, self.policy
         masks = policy.get("masks", [])
         if not policy["stays_local"] and not masks:
             return "", ""
@@ -1784,6 +1843,10 @@ class PlacementAgain:
     def _bind(self, zone: str, source: str, why: str) -> None:
         self.bounds.append({"zone": zone, "source": source, "why": why})
 
+    def _label_zone(self, label: str) -> str:
+        known = {each["name"]: each["within"] for each in self.policy.get("labels", [])}
+        return str(known.get(label, "local"))
+
     def _bind_row(self, row: dict[str, Any]) -> None:
         if "zone" in row:
             self._bind(row["zone"], "row", f"the table's row {row['id']}")
@@ -1850,7 +1913,11 @@ def must_stay(kind: str, stays: list[str], masks: list[str], *, is_masked: bool)
 
 
 def draw_text(draw: dict[str, Any]) -> str:
-    """Say where a turn fell in a split."""
+    """Say where a turn fell in a split, or which row of a table took it."""
+    if "row" in draw:
+        if draw["row"] is None:
+            return f"the default of table {draw['decision']}: {draw['reason']}"
+        return f"row {draw['row'] + 1} ({draw['label']}) of table {draw['decision']}"
     if draw["slot"] is None:
         return f"no {draw['by']} is known: the first of the split"
     return f"its {draw['by']} is in slot {draw['slot']} of {draw['total']}"

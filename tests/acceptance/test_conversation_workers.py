@@ -223,3 +223,44 @@ async def test_no_budget_of_a_session_is_passed_by_delegating(tmp_path: Path) ->
         assert states[-1] == "failed"
         assert over(updates).stop_reason == "over_budget"
         assert len(parlour.anthropic.requests) == 1
+
+
+LABELS = {"zones": {"eu": "cloud"}, "labels": {"seen": {"within": "eu", "tools": ["look"]}}}
+
+
+def with_zones(home: Path) -> None:
+    """Place all models but the fast ones within a zone."""
+    known = json.loads((home / "models.yaml").read_text())
+    for name in (SONNET, OPUS):
+        known["models"][name]["zone"] = "eu"
+    (home / "models.yaml").write_text(json.dumps(known))
+
+
+async def test_a_worker_gets_the_labels_of_what_its_planner_saw(tmp_path: Path) -> None:
+    home, script = tmp_path / "h", (calls(("look", {})), delegates(task("add one and one")))
+    async with a_parlour(home, *script, placement={**keeps(), **LABELS}) as parlour:
+        with_zones(home)
+        parlour.anthropic.then(says("two"), says("two it is"))
+        conversation = await parlour.conversations.start(kit=Kit(Bench()))
+        updates = await said(conversation, "look and count")
+        assert over(updates).text == "two it is"
+        events = parlour.conversations.events(conversation.id)
+        payloads = [each.payload for each in events if isinstance(each, Envelope)]
+        started = [each for each in payloads if isinstance(each, DelegateStarted)]
+        # The fast model stands outside of the zone.
+        assert [each.resolved_model for each in started] == [SONNET]
+        replays(parlour)
+
+
+async def test_what_a_worker_saw_keeps_its_planners_session_within_the_zone(
+    tmp_path: Path,
+) -> None:
+    home, script = tmp_path / "h", (delegates(task("look around", tier="balanced")),)
+    async with a_parlour(home, *script, placement={**keeps(), **LABELS}) as parlour:
+        with_zones(home)
+        parlour.anthropic.then(calls(("look", {})), says("a cat"), says("a cat it is"))
+        conversation = await parlour.conversations.start(kit=Kit(Bench()))
+        assert over(await said(conversation, "have a look")).text == "a cat it is"
+        (tainted,) = parlour.pointsman.tainted()
+        assert (tainted.session_id, tainted.taint.zones) == (conversation.id, ("eu",))
+        replays(parlour)

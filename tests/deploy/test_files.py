@@ -40,6 +40,7 @@ LABELS = {
     "pointsman_refused_calls_total": {"model"},
     "pointsman_absurd_charges_total": {"model"},
     "pointsman_privacy_local_total": {"rule"},
+    "pointsman_second_opinions_total": {"result"},
     "pointsman_beside_total": {"kind", "result"},
     "pointsman_witness_up": {"witness"},
     "pointsman_witness_failing_seconds": {"witness"},

@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 import pytest
 
+from pointsman.branches.policy import branch_policy
+from pointsman.branches.policy import read_policy as read_decisions
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.operations.rules.cases import read_table, run_table
+from pointsman.storage.policies.routing_tables import offer_table
 from pointsman.turns.chain.override import split_override
 from pointsman.turns.compiled import compile_policy
 from pointsman.turns.facts import GivenFacts, TurnFacts, turn_facts
@@ -45,15 +48,18 @@ def examples(page: Path) -> list[Example]:
     text = page.read_text(encoding="utf-8")
     models = registry(NO_MODELS, lambda _name: None)
     policy = turn_policy(NO_ROUTING, models, "/home/me")
-    found = []
+    found, tables = [], {}
     for fence in FENCE.finditer(text):
         line = text.count("\n", 0, fence.start()) + 1
         kind, body = fence[2] or "", fence[3]
         if kind == "models":
             models = registry(read_models(body.encode(), "models.yaml"), lambda _name: None)
+        if kind == "decisions":
+            decisions = branch_policy([read_decisions(body.encode(), "decisions.yaml")]).decisions
+            tables = {each.id: offer_table(each) for each in decisions}
         if kind == "routing":
-            routing = read_policy(body.encode(), "routing.yaml", models, "/home/me")
-            policy = turn_policy(routing, models, "/home/me")
+            routing = read_policy(body.encode(), "routing.yaml", models, "/home/me", tables=tables)
+            policy = turn_policy(routing, models, "/home/me", tables)
         found.append(Example(page.name, line, kind, body, models, policy))
     return found
 
@@ -68,7 +74,9 @@ def the(kind: str) -> list[object]:
 
 
 def test_every_example_says_what_it_is() -> None:
-    assert {each.kind for each in EXAMPLES} == {"models", "routing", "rules-test", "rules-claims"}
+    assert {each.kind for each in EXAMPLES} == {
+        "models", "routing", "decisions", "rules-test", "rules-claims",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("example", the("routing"))
@@ -84,7 +92,7 @@ def test_a_table_example_passes(example: Example) -> None:
     ready = compile_policy(example.policy)
 
     def exact(given: GivenFacts) -> TurnFacts:
-        return turn_facts(given, *split_override(given.message, ready.aliases))
+        return ready.complete(turn_facts(given, *split_override(given.message, ready.aliases)))
 
     table = read_table(example.text.encode(), example.page)
     failed = [row for row in run_table(table, ready, exact).rows if row.state == "failed"]

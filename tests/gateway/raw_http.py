@@ -208,6 +208,7 @@ def _hosts() -> Iterator[Case]:
     for name in (
         b"host", b"authorization", b"x-api-key", b"content-type", b"x-session-id", b"expect",
         b"x-pointsman-privacy", b"x-pointsman-workspace", b"x-pointsman-agent",
+        b"x-pointsman-labels",
     ):  # fmt: skip
         value = b"100-continue" if name == b"expect" else b"127.0.0.1"
         twice = b"%b: %b\r\n%b: %b\r\n" % (name, value, name.title(), value)

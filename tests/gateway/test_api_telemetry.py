@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 import pytest
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,6 +25,7 @@ from pointsman.gateway.telemetry.otel import OtelTracing
 from pointsman.kernel.record import read_recorded
 from pointsman.testing.upstream_replies import fails
 
+ROOT = Path(__file__).parents[2]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 ALLOWED = {
@@ -65,6 +68,30 @@ def test_a_request_is_one_line_of_what_is_allowed(live: Running, told: Told) -> 
     assert (line["policy"], line["trace_id"]) == ("global_default", TRACE)
     assert (line["input_tokens"], line["output_tokens"]) == (12, 7)
     assert line["cost_microusd"] > 0
+
+
+def test_every_line_is_as_the_published_schema_says(live: Running, told: Told) -> None:
+    schema = json.loads((ROOT / "docs" / "reference" / "schemas" / "log-line.json").read_text())
+    live.chat("one")
+    live.chat("two", model="nobody:nothing")
+    live.get("/api/cost", **ADMIN)
+    eventually(lambda: len(told.lines()) >= 3)
+    log = live.parts.log
+    log.unforeseen(KeyError("x"))
+    log.policy("sha256:ab", 2, [])
+    log.policy("sha256:ab", 3, ["it is not signed"])
+    log.shared_warning("Redis is away")
+    log.worker_ended(1, 4711, "killed by signal 9")
+    log._write(msgspec.json.encode(log._loss(3)) + b"\n")
+    lines = told.lines()
+    assert {each["event"] for each in lines} == {
+        "request", "api", "unforeseen", "policy", "policy_refused", "shared", "worker_ended",
+        "lines_dropped",
+    }  # fmt: skip
+    for line in lines:
+        jsonschema_rs.validate(schema, line)
+        assert not jsonschema_rs.is_valid(schema, line | {"message_text": "never"})
+        assert not jsonschema_rs.is_valid(schema, line | {"event": "another"})
 
 
 def test_neither_text_nor_keys_nor_headers_are_in_the_log(live: Running, told: Told) -> None:
@@ -160,7 +187,15 @@ def spans(live: Running) -> Iterator[InMemorySpanExporter]:
 def test_a_call_is_a_span_in_the_callers_trace(live: Running, spans: InMemorySpanExporter) -> None:
     headers = {"traceparent": PARENT, "x-session-id": "mine"}
     answer = live.chat("a secret sentence", headers=headers)
-    (span,) = eventually(spans.get_finished_spans)
+    decided, span = eventually(lambda: len(found := spans.get_finished_spans()) == 2 and found)
+    assert decided.name == "route.decide"
+    assert decided.context.trace_id == int(TRACE, 16)
+    assert decided.start_time < decided.end_time
+    assert decided.end_time <= span.end_time
+    assert decided.attributes["route.decision_id"] == answer.headers["x-pointsman-decision"]
+    assert decided.attributes["route.model"] == "open:big"
+    assert decided.attributes["route.rejected"] == 0
+    assert "a secret sentence" not in str(dict(decided.attributes))
     assert span.name == "chat big"
     assert span.context.trace_id == int(TRACE, 16)
     assert span.parent is not None
@@ -197,10 +232,45 @@ def test_a_fallback_is_two_spans_and_the_second_says_from_whom(
         with_parts(live, tracing=OtelTracing(SimpleSpanProcessor(spans)))
         live.chat("one")
         live.outcomes(2)
-        first, second = spans.get_finished_spans()
+        names = [each.name for each in spans.get_finished_spans()]
+        first, second = (e for e in spans.get_finished_spans() if not e.name.startswith("route."))
+        again = next(e for e in spans.get_finished_spans() if e.name == "route.fallback")
+    assert names.count("route.decide") == names.count("route.fallback") == 1
+    assert again.attributes["route.fallback_from"] == ("open:big",)
+    assert again.attributes["route.model"] == "house:llama"
     assert first.attributes["error.type"] == "server_error"
     assert first.attributes["route.rule"] == "big"
     assert second.attributes["route.fallback_from"] == ("open:big",)
+
+
+def test_calls_are_counted_as_the_conventions_name_it(live: Running) -> None:
+    reader = InMemoryMetricReader()
+    sent = OtelTracing(SimpleSpanProcessor(InMemorySpanExporter()), reader)
+    with_parts(live, tracing=sent)
+    live.chat("one")
+    live.chat("two", stream=True)
+    live.outcomes(2)
+    found = reader.get_metrics_data()
+    points = {
+        metric.name: list(metric.data.data_points)
+        for metric in found.resource_metrics[0].scope_metrics[0].metrics
+    }
+    with_parts(live, tracing=None)
+    sent.close()
+    (duration,) = points["gen_ai.client.operation.duration"]
+    assert duration.count == 2
+    assert dict(duration.attributes) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "big",
+    }
+    kinds = {
+        each.attributes["gen_ai.token.type"]: each.sum
+        for each in points["gen_ai.client.token.usage"]
+    }
+    assert kinds == {"input": 24, "output": 14}
+    (first,) = points["gen_ai.client.operation.time_to_first_chunk"]
+    assert first.count == 1
 
 
 def test_without_an_endpoint_nothing_of_opentelemetry_is_asked_for() -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from tests.gateway.conftest import Town
 from tests.gateway.house import eventually, keeps, running, write_home
 from tests.gateway.shadows import SHADOW, counted, routing, settled
 
 from pointsman.calls.judging import Rubric
+from pointsman.learning.feedback import FEEDBACK_FORM
 from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM
 from pointsman.testing import says
 
@@ -36,6 +38,40 @@ def test_verdict_on_a_turn_of_the_gateway_counts_it_from_its_record(town: Town, 
         assert (total.model, total.samples, total.judged) == ("open:big", 1, 1)
         assert total.mean_success == 750_000_000
         assert total.mean_cost_microusd > 0
+
+
+def test_a_test_that_passed_is_a_verdict_that_a_users_outweighs(town: Town, serve: Any) -> None:
+    town.openai.then(says("fine"))
+    live = serve(town.home)
+    turn = live.chat("add two numbers").headers["x-pointsman-turn"]
+    live.outcomes(1)
+
+    def told(**verdict: Any) -> dict[str, Any]:
+        return dict(live.post("/api/feedback", {"turn_id": turn, **verdict}).json())
+
+    assert told(exit_code=1)["score"] == 0
+    assert told(exit_code=0)["pattern"] == "counted"
+    with closing(counted(live, 1)) as store:
+        assert store.report()[0].mean_success == 1_000_000_000
+    assert told(score=0.25)["pattern"] == "counted"
+    for sign in ({"exit_code": 0}, {"signal": "retry"}):
+        assert told(**sign)["pattern"] == "outweighed"
+    with closing(counted(live, 1)) as store:
+        assert store.report()[0].mean_success == 250_000_000
+    given = [FEEDBACK_FORM.decode(each.payload) for each in live.entries("event.feedback.given")]
+    assert [each.sign for each in given] == ["test", "test", UNSET, "test", "retry"]
+    assert [each.exit_code for each in given][:2] == [1, 0]
+    assert given[0].confidence == 900_000_000
+
+
+@pytest.mark.parametrize("verdict", [{}, {"exit_code": 0, "thumbs": "up"}])
+def test_a_verdict_is_one_of_its_kinds(town: Town, serve: Any, verdict: dict[str, Any]) -> None:
+    town.openai.then(says("fine"))
+    live = serve(town.home)
+    turn = live.chat("add two numbers").headers["x-pointsman-turn"]
+    told = live.post("/api/feedback", {"turn_id": turn, **verdict})
+    assert told.status_code == 400
+    assert "one of `score`, `thumbs`, `exit_code` and `signal`" in told.text
 
 
 def test_verdict_on_a_turn_whose_text_is_gone_counts_for_nothing(town: Town, serve: Any) -> None:

@@ -210,6 +210,20 @@ def test_what_cannot_be_masked_stays(masked: Town, serve: Serve, why: str) -> No
     assert not masked.openai.requests
 
 
+def test_a_long_request_is_looked_through_once_more(masked: Town, serve: Serve) -> None:
+    masked.openai.then(echoes)
+    live = serve(masked.home)
+    filler = [{"role": "user", "content": f"line {n} " + "of much talk " * 40} for n in range(60)]
+    history = [*CHAT["messages"], *filler, {"role": "user", "content": f"and again {MAIL}"}]
+    told = live.post("/v1/chat/completions", {"model": "open:big", "messages": history})
+    assert told.status_code == 200
+    assert MAIL in told.text
+    assert MAIL not in masked.openai.texts()
+    (facts,) = placements(live)
+    assert isinstance(facts.masking, Masking)
+    assert [(each.kind, each.count) for each in facts.masking.kinds] == [("pii.email", 2)]
+
+
 def test_an_embedding_is_never_masked_and_stays(masked: Town, serve: Serve) -> None:
     live = serve(masked.home)
     told = live.post("/v1/embeddings", {"model": "open:big", "input": f"write to {MAIL}"})

@@ -241,6 +241,5 @@ def test_a_receipt_derives_every_step_again(asking: Town, second: str) -> None:
     story = to_screen(read_story(open_home(asking.home), turn))
     told = "takes the answer of open:small" if second == "12" else "goes up to claude:opus"
     assert told in " ".join(story.split())
-    recorded = read_recorded_run(open_home(asking.home), turn)
-    assert recorded is not None
-    assert recorded.run.model == ("open:small" if second == "12" else "claude:opus")
+    # Easy questions agree and hard ones go up: neither says how good a model is.
+    assert read_recorded_run(open_home(asking.home), turn) is None

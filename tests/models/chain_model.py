@@ -6,6 +6,7 @@ write them, and says what must come out. Patterns must stay in what `re` and RE2
 
 import hashlib
 import re
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -58,12 +59,90 @@ def components(path: str, home: str = "") -> list[str]:
     return parts
 
 
-def holds(when: Plain, facts: Plain, message: str, use: str) -> bool:
-    """Whether all the predicates of a `when` hold; an empty one holds always."""
-    return all(_holds(name, value, facts, message, use) for name, value in when.items())
+def holds(when: Plain, facts: Plain, message: str, use: str) -> bool | None:
+    """Whether all the predicates of a `when` hold; an empty one holds always, None is unknown."""
+    return every(_holds(name, value, facts, message, use) for name, value in when.items())
 
 
-def _holds(name: str, value: Any, facts: Plain, message: str, use: str) -> bool:
+def every(answers: Iterable[bool | None]) -> bool | None:
+    """Three-valued `and`."""
+    found = list(answers)
+    return False if False in found else None if None in found else True
+
+
+def denied(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
+
+
+Asked = Callable[[Plain, str, str], bool | None]
+
+
+def _left(facts: Plain) -> Fraction | None:
+    own = [each for each in facts.get("budgets", []) if each["name"] in facts["tenant_budgets"]]
+    return min((exact(each["left_usd"], 6) for each in own), default=None)
+
+
+def _who(facts: Plain, name: str) -> str:
+    found = (facts.get("caller") or {}).get(name, "")
+    return found.lower() if name == "agent" else found
+
+
+def _path(facts: Plain) -> str | None:
+    return facts.get("session", {}).get("workspace_path")
+
+
+def _known(test: bool, unless: object) -> bool | None:
+    return None if unless is None else test
+
+
+EXPRESSIONS: dict[str, Asked] = {
+    "true": lambda f, m, u: True,
+    "has_images": lambda f, m, u: f.get("has_images", False),
+    "has_system_prompt and not is_worker": lambda f, m, u: f.get("has_system_prompt", False)
+    and not f.get("session", {}).get("is_worker", False),
+    "estimated_input_tokens > 99.5": lambda f, m, u: tokens(f, u) > 99,
+    "100 >= estimated_input_tokens": lambda f, m, u: tokens(f, u) <= 100,
+    "estimated_input_tokens == 2048": lambda f, m, u: tokens(f, u) == 2048,
+    "estimated_input_tokens != 0.5": lambda f, m, u: True,
+    "cost_today_usd >= 5": lambda f, m, u: exact(f.get("cost_today_usd", 0), 6) >= 5,
+    "not (cost_today_usd > 4.9999995)": lambda f, m, u: exact(f.get("cost_today_usd", 0), 6) < 5,
+    "local_time >= '06:00' and local_time < '22:00'": lambda f, m, u: in_window(
+        f.get("local_time", "12:00"), "06:00", "22:00"
+    ),
+    "local_time == '12:00' or tenant == 'acme'": lambda f, m, u: f.get("local_time", "12:00")
+    == "12:00" or _who(f, "tenant") == "acme",
+    "tenant in ['acme', 'other'] and agent != 'aider'": lambda f, m, u: _who(f, "tenant")
+    == "acme" and _who(f, "agent") != "aider",
+    "agent == 'Aider'": lambda f, m, u: False,
+    "key_name == 'ci' or key_id in ['k7']": lambda f, m, u: _who(f, "key_name") == "ci"
+    or _who(f, "key_id") == "k7",
+    "tool_names contains 'shell'": lambda f, m, u: "shell" in f.get("tool_names", []),
+    "'.sql' in file_extensions_in_context": lambda f, m, u: ".sql"
+    in [each.lower() for each in f.get("file_extensions_in_context", [])],
+    "file_extensions_in_context contains '.SQL'": lambda f, m, u: False,
+    "workspace_path == '/w/x'": lambda f, m, u: _path(f) == "/w/x",
+    "workspace_path starts_with '/w'": lambda f, m, u: _known(
+        (_path(f) or "").startswith("/w"), _path(f)
+    ),
+    "team_budget_left_usd < 5": lambda f, m, u: _known((_left(f) or 0) < 5, _left(f)),
+    "not (team_budget_left_usd < 5)": lambda f, m, u: _known((_left(f) or 0) >= 5, _left(f)),
+    "message contains 'auth' or message matches '^Fix'": lambda f, m, u: "auth" in m
+    or m.startswith("Fix"),
+    "length(message) > 12": lambda f, m, u: len(m) > 12,
+    "estimated_input_tokens / length(tool_names) > 50": lambda f, m, u: _known(
+        bool(f.get("tool_names")) and tokens(f, u) > 50 * len(f["tool_names"]),
+        f.get("tool_names") or None,
+    ),
+    "max_output_tokens >= 100 and has_images": lambda f, m, u: every((
+        _known((f.get("max_output_tokens") or 0) >= 100, f.get("max_output_tokens")),
+        f.get("has_images", False),
+    )),
+    "delegate_tier == null": lambda f, m, u: f.get("delegate_tier") is None,
+}  # fmt: skip
+"""What expressions of the branches' language say of the facts of a turn; None is no answer."""
+
+
+def _holds(name: str, value: Any, facts: Plain, message: str, use: str) -> bool | None:
     path = facts.get("session", {}).get("workspace_path")
     cost = facts.get("cost_today_usd", 0)
     words = [value] if isinstance(value, str) else value
@@ -93,10 +172,12 @@ def _holds(name: str, value: Any, facts: Plain, message: str, use: str) -> bool:
         "tenant_is": lambda: who.get("tenant", "") in words,
         "agent_is": lambda: who.get("agent", "").lower() in [w.lower() for w in words],
         "tool_names_include": lambda: any(w in facts.get("tool_names", []) for w in words),
+        "expr": lambda: EXPRESSIONS[value](facts, message, use),
+        "any_of": lambda: denied(every(denied(holds(e, facts, message, use)) for e in value)),
+        "all_of": lambda: every(holds(each, facts, message, use) for each in value),
+        "not": lambda: denied(holds(value, facts, message, use)),
+        "label_includes": lambda: any(w in facts.get("labels", []) for w in words),
         "zone_is": lambda: any(w in zones(facts) for w in words),
-        "any_of": lambda: any(holds(each, facts, message, use) for each in value),
-        "all_of": lambda: all(holds(each, facts, message, use) for each in value),
-        "not": lambda: not holds(value, facts, message, use),
     }
     return answers[name]()
 
@@ -315,7 +396,7 @@ class _Chain:
         verdict = "not_applicable" if candidate is None else "rejected" if failure else "chose"
         return {"policy": policy, "verdict": verdict, "candidate": candidate,
                 "validation_failure": failure, "rule_name": rule, "rule_attempts": [],
-                "unknown": []}  # fmt: skip
+                "unknown": [], "passed_over": []}  # fmt: skip
 
     def _override(self) -> Plain:
         return self._by_hand("per_message_override", self.override)
@@ -336,7 +417,7 @@ class _Chain:
 
     def _rule(self) -> Plain:
         """The first rule that matches and validates; the rejected ones before it are named."""
-        said, attempts = self._said("rule", None), []
+        said, attempts, passed = self._said("rule", None), [], []
         own, shared = self.workspace.get("rules", []), self.routing.get("rules", [])
         unnamed = [index for index, rule in enumerate(shared) if "name" not in rule]
         for rules in (own, shared):
@@ -345,14 +426,16 @@ class _Chain:
                 made = f"rule_{index}" + "_" * (rules is own and index in unnamed)
                 name = rule.get("name", made)
                 targets = self._targets(rule)
-                if not holds(rule["when"], self._known(), self.message, targets[0][0]):
+                answer = holds(rule["when"], self._known(), self.message, targets[0][0])
+                passed += [name] if answer is None else []
+                if not answer:
                     continue
                 use = drawn(name, targets, rule.get("by", "session"), self.facts)
                 said = self._said("rule", use, name)
                 if said["verdict"] == "chose":
-                    return {**said, "rule_attempts": attempts}
+                    return {**said, "rule_attempts": attempts, "passed_over": passed}
                 attempts = [*attempts, said["rule_name"]]
-        return {**said, "rule_attempts": attempts}
+        return {**said, "rule_attempts": attempts, "passed_over": passed}
 
     def _targets(self, rule: Plain) -> list[tuple[str, int]]:
         """The models of a rule with their weights; a rule without a split has one."""

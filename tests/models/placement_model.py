@@ -49,6 +49,7 @@ def _bound(table: Plain, facts: Plain, said: Plain) -> Plain:
     named = {rule["zone"] for rule in table.get("policy_rules", []) if "zone" in rule}
     named |= {row["action"]["zone"] for row in rows if "zone" in row["action"]}
     named |= {*facts.get("stays_within", []), *(facts.get("taint_zones") or [])} - {"cloud"}
+    named |= {_within(table, label) for label in facts.get("labels") or []} - {"local", "cloud"}
     # What another of them lies within adds nothing.
     wider = {outer for each in named for outer in _wider(table, each)}
     zones = sorted(named - wider)
@@ -65,6 +66,11 @@ def _wider(table: Plain, zone: str) -> set[str]:
     return (outer | {each for one in outer for each in _wider(table, one)}) - {"cloud"}
 
 
+def _within(table: Plain, label: str) -> str:
+    """The zone of a label; one that the table does not know stays here."""
+    return str(table.get("labels", {}).get(label, {"within": "local"})["within"])
+
+
 def _cloud_model(table: Plain, facts: Plain, zones: list[str]) -> str:
     for name, zone in facts.get("cloud_models", []) if zones else []:
         if {*zones} <= {zone} | _wider(table, zone):
@@ -78,6 +84,8 @@ def _held(table: Plain, facts: Plain, unreadable: bool) -> str:
         return "TABLE_UNREADABLE"
     if facts["taint"]:
         return "TAINT_LOCAL"
+    if any(_within(table, label) == "local" for label in facts.get("labels") or []):
+        return "LABEL_LOCAL"
     stays = table.get("sensitive", {}).get("stays_local", [])
     masks = table.get("sensitive", {}).get("mask", [])
     found = facts["found"]

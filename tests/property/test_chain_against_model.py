@@ -46,6 +46,7 @@ def _plain(said: Evaluation) -> Plain:
         "rule_name": said.rule_name,
         "rule_attempts": [each.rule_name for each in said.rule_attempts],
         "unknown": [*(said.unknown_capabilities or ())],
+        "passed_over": [each.rule_name for each in said.passed_over or ()],
     }
 
 
@@ -87,6 +88,8 @@ def _occurred(case: Case, facts: Plain, want: Plain | None) -> set[str]:
         seen.add("pattern gated")
     if want["policy"] == "delegate_request" and _is_upgraded(case, facts, want):
         seen.add("tier upgraded")
+    if any(each["passed_over"] for each in chain):
+        seen.add("a rule without an answer")
     if _nested(case, facts) > 1:
         seen.add("nested workspaces")
     return seen
@@ -115,6 +118,7 @@ SOMETIMES = {
     "delegate_request rejected",
     "a later rule after a rejected one",
     "tier upgraded",
+    "a rule without an answer",
     "nested workspaces",
     "hard failure",
     "refused message",

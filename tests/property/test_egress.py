@@ -16,7 +16,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from tests.models import chain_model, placement_model
 from tests.models.placement_model import Plain
-from tests.property.turns_drawn import HOME, WORDS, ZONES, Draw
+from tests.property.turns_drawn import HOME, LABELS, WORDS, ZONES, Draw
 
 from pointsman.calls import flow
 from pointsman.calls.flow import TurnLock
@@ -186,6 +186,7 @@ class Conversation:
             "taint": asked.session_id if asked.session_id in self.held else None,
             "local_model": msgspec.structs.asdict(asked.local_model),
             "stays_within": self.stated(asked),
+            "labels": asked.labels or (),
             "taint_zones": self.bound.get(asked.session_id),
             "cloud_models": [(each.name, each.zone) for each in asked.cloud_models or ()],
         }
@@ -354,6 +355,9 @@ def _table(draw: Draw) -> Plain:
     taint = draw.choice(["session", "session", "session", "off"])
     table["sensitive"] = {"stays_local": stays, "taint": taint}
     table["zones"] = ZONES
+    table["labels"] = {
+        label: {"within": draw.choice([*ZONES, "local"]), "tools": [label]} for label in LABELS[:1]
+    }
     for row in table["rules"]:
         if row["action"]["route"] == "cloud" and draw.chance(6):
             row["action"]["zone"] = draw.choice(["eu", "us"])
@@ -404,7 +408,7 @@ SOMETIMES = {
     "failed", "2 calls", "3 calls", "left within its zones", "AUTO_CLOUD zone", "AUTO_LOCAL zone",
     "POLICY_FORCE_CLOUD zone", *(f"kept within zones from {slot}" for slot in (
         "per_message_override", "manual_sticky", "rule", "pattern", "delegate_request",
-        "workspace_default", "global_default",
+        "workspace_default",
     )),
 }  # fmt: skip
 

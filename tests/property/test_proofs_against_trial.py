@@ -6,6 +6,7 @@ limits of the pool tell apart. The trial asks `decide` and the conditions themse
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -40,7 +41,7 @@ from pointsman.turns.policy import (
     turn_policy,
 )
 from pointsman.turns.proofs.chain_formula import UNKNOWN, ChainFormula, Winner, world_of
-from pointsman.turns.proofs.claims import Claim, ClaimedDecision, ClaimedTurns, Prover
+from pointsman.turns.proofs.claims import Claim, ClaimAnswer, ClaimedDecision, ClaimedTurns, Prover
 from pointsman.turns.proofs.examples import decide_example, winner_of
 from pointsman.turns.proofs.similar_turns import SimilarTurns, rows_for
 from pointsman.turns.proofs.turn_variables import PLAIN, TurnVariables, is_met
@@ -61,6 +62,34 @@ SOMETIMES = (
 MESSAGES = ("a", "^a", "b$", "ab", "(?i)a", r"\bb", "a.b")
 PATHS = ("w", "v$", "^/w")
 NAMES = ("here:one", "near:two", "far:three")
+EXPRESSIONS = (
+    "estimated_input_tokens >= 10.5 and not has_images",
+    "not (20 < estimated_input_tokens) or has_tool_calls_in_history",
+    "cost_today_usd > 1 or 'p' in tool_names",
+    "cost_today_usd < 2.000001",
+    "local_time < '01:00' or local_time >= '10:00'",
+    "tenant == 'u' or key_name in ['k', 'l']",
+    "agent != 'g' and not is_worker",
+    "has_tool_definitions == false",
+    "file_extensions_in_context contains '.x'",
+    "'s' in skills_matching_message and 't' not in skills_matching_message",
+    "team_budget_left_usd < 0.015",
+    "workspace_path == '/w'",
+)
+"""Expressions that predicates can say, over the values of the pool."""
+SAID = {
+    "message": "message", "local_time": "minutes", "cost_today_usd": "cost",
+    "workspace_path": "path", "tool_names": "tools_named", "team_budget_left_usd": "team",
+    "tenant": "caller", "key_name": "caller", "agent": "caller",
+    "skills_matching_message": "skill", "file_extensions_in_context": "extension",
+}  # fmt: skip
+"""The facts that expressions read, by the values to try."""
+NOT_LOOKED_INTO = (
+    "length(message) > 2",
+    "not (message contains 'b')",
+    "estimated_input_tokens % 10 == 1",
+    "workspace_path starts_with '/w'",
+)
 
 
 @cache
@@ -106,7 +135,8 @@ TRIED: dict[str, Sequence[Any]] = {
     "tools": (False, True),
     "worker": (False, True),
     "stays": (False, True),
-    "zones": ((), ("eu",), ("site",), ("eu", "site")),
+    "labels": ((), ("c",)),
+    "zones": ((), ("eu",), ("site",), ("eu", "site"), ("elsewhere",)),
     "skill": ((), ("s",), ("t",), ("s", "t")),
     "extension": ((), (".x",)),
     "out": tuple(tuple(name for name, bit in zip(NAMES, bits, strict=True) if bit)
@@ -149,6 +179,8 @@ def _when(random: Random, depth: int = 0) -> When:
         "tenant_is": random.choice((("u",), ("v",))),
         "agent_is": ("G",),
         "tool_names_include": random.choice((("p",), ("q",))),
+        "expr": random.choice((*EXPRESSIONS, *EXPRESSIONS, *NOT_LOOKED_INTO)),
+        "label_includes": ("c",),
         "zone_is": random.choice((("eu",), ("site", "local"), ("cloud",))),
     }
     names = random.sample([*drawn], random.choice((0, 1, 1, 1, 2)))
@@ -263,13 +295,17 @@ def _tried(policy: CompiledTurnPolicy, claim: Claim) -> dict[str, Sequence[Any]]
     text = repr((policy.policy.rules, policy.policy.workspaces, claim.when))
     cans = [each.capabilities for each in policy.models.values()]
     asked = {
-        "tokens": "input_tokens=" in text.replace("_gt=None", "").replace("_lt=None", "")
+        "tokens": "expr='" in text
+        or "input_tokens=" in text.replace("_gt=None", "").replace("_lt=None", "")
         or any(can.max_context_tokens for can in cans) or "cost_exceeds" in repr(claim)
         or claim.when.budget_left_usd is not UNSET,
-        "images": "has_images=True" in text or "has_images=False" in text
+        "images": "has_images" in _said_text(text)
+        or "has_images=True" in text or "has_images=False" in text
         or any(can.supports_images is False for can in cans),
-        "calls": "in_history=True" in text or "in_history=False" in text,
-        "tools": any(can.supports_tools is False for can in cans),
+        "calls": "in_history" in _said_text(text)
+        or "in_history=True" in text or "in_history=False" in text,
+        "tools": "tool_definitions" in _said_text(text)
+        or any(can.supports_tools is False for can in cans),
     }  # fmt: skip
     when = claim.when
     values = dict(TRIED)
@@ -278,6 +314,7 @@ def _tried(policy: CompiledTurnPolicy, claim: Claim) -> dict[str, Sequence[Any]]
     for name, is_asked in asked.items():
         values[name] = values[name] if is_asked else values[name][:1]
     used = _used(text)
+    said = [each for each in SAID if each in _said_text(text)]
     seen = {
         "message": "message_" in used, "minutes": "TimeWindow" in text or "time_of" in used,
         "cost": "cost_today" in used, "path": "path_matches" in used or "Workspace(" in text,
@@ -285,10 +322,12 @@ def _tried(policy: CompiledTurnPolicy, claim: Claim) -> dict[str, Sequence[Any]]
         "tools_named": "tool_names" in used, "team": "team_budget" in used,
         "caller": "key_is" in used or "tenant_is" in used or "agent_is" in used,
         "skill": "skills" in used, "extension": "file_ext" in used,
+        "labels": "label_includes" in used,
         "zones": bool(known_zones(policy.policy)) or "zone_is" in used,
     }  # fmt: skip
     for name, is_asked in seen.items():
-        values[name] = values[name] if is_asked else values[name][:1]
+        is_read = any(SAID[each] == name for each in said)
+        values[name] = values[name] if is_asked or is_read else values[name][:1]
     values |= {by: _units(policy, by, values[by]) for by in ("session", "turn")}
     if when.chosen_by_hand is False:
         values["hand"] = (None,)
@@ -306,6 +345,10 @@ def _tried(policy: CompiledTurnPolicy, claim: Claim) -> dict[str, Sequence[Any]]
     for each in values.values():
         many *= len(each)
     return values if many <= MOST_TRIED else None
+
+
+def _said_text(text: str) -> str:
+    return " ".join(re.findall(r"expr=(\"[^\"]*\"|'[^']*')", text))
 
 
 def _units(policy: CompiledTurnPolicy, by: str, names: Sequence[str]) -> Sequence[str]:
@@ -374,7 +417,7 @@ def _facts(policy: CompiledTurnPolicy, turn: dict[str, Any]) -> TurnFacts | None
         split_units=SplitUnits(turn["session"], "", turn["turn"]),
         budgets=() if turn["team"] is None else (BudgetLeft("team", MicroUsd(turn["team"])),),
         delegate_tier=turn["tier"],
-        placement=placed_within(turn["zones"]),
+        placement=placed_within(turn["zones"], turn["labels"], is_local=turn["stays"]),
     )
 
 
@@ -388,6 +431,7 @@ def _differences(facts: TurnFacts, similar: str | None) -> int:
     caller = facts.caller or CallerFacts()
     own = sum(map(bool, (caller.key_id, caller.key_name, caller.tenant, caller.agent)))
     units = facts.split_units or SplitUnits()
+    own += len(facts.labels)
     own += sum(each not in {"local", "cloud"} for each in facts.zones)
     own += bool(units.session) + bool(units.turn)
     own += any(each.name == "team" for each in facts.budgets) + len(facts.tool_names or ())
@@ -417,7 +461,7 @@ def _is_said(
     )
 
 
-def _compare(random: Random) -> tuple[Counter[str], str]:
+def _compare(random: Random) -> tuple[Counter[str], str]:  # noqa: C901 - both ways of one claim
     """Answer a claim both ways; return what occurred and the difference, if there is one."""
     policy = random_policy(random)
     claim = random_claim(random, policy)
@@ -445,6 +489,10 @@ def _compare(random: Random) -> tuple[Counter[str], str]:
             fewest = differences
     answer = Prover(policy).answer(claim)
     is_found = answer.example is not None
+    if any(each in repr((policy.policy, claim)) for each in NOT_LOOKED_INTO):
+        is_wrong = _is_unsound(policy, answer, fewest)
+        told = f"{claim}\n{policy.policy}\ntried: {fewest}: {answer}"
+        return Counter(policies=1), told if is_wrong else ""
     occurred = _occurred(claim, policy, answer.example, is_found=is_found)
     if is_found != (fewest is not None):
         return occurred, f"{claim}\n{policy.policy}\ntried: {fewest}, answered: {answer}"
@@ -453,6 +501,13 @@ def _compare(random: Random) -> tuple[Counter[str], str]:
         if got != answer.example.winner or answer.differences != fewest:
             return occurred, f"{claim}\n{policy.policy}\nfewest {fewest}: {answer}, {got}"
     return occurred, ""
+
+
+def _is_unsound(policy: CompiledTurnPolicy, answer: ClaimAnswer, fewest: int | None) -> bool:
+    """Tell whether an answer is wrong where an expression is not looked into; it may be unknown."""
+    if answer.example is not None:
+        return decide_example(policy, answer.example.facts) != answer.example.winner
+    return not answer.unknown and fewest is not None
 
 
 def _draw_turn(random: Random) -> dict[str, Any]:

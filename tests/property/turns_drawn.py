@@ -47,6 +47,7 @@ TENANTS = ["acme", "zeta"]
 AGENTS = ["claude-cli", "Aider", "aider"]
 ZONES = {"eu": "cloud", "us": "cloud", "site": ["eu", "us"], "lab": "site"}
 """The zones of every policy, and what each lies within."""
+LABELS = ["customers", "plans"]
 TOOLS = ["read_file", "shell", "mcp__jira"]
 SKILLS = ["system_design", "sql", "review"]
 ENDINGS = [".sql", ".SQL", ".py", ".md"]
@@ -186,6 +187,8 @@ class Draw(random.Random):
             "tenant_is": lambda: self.words(TENANTS),
             "agent_is": lambda: self.words(AGENTS),
             "tool_names_include": lambda: self.words(TOOLS),
+            "expr": lambda: self.choice(sorted(chain_model.EXPRESSIONS)),
+            "label_includes": lambda: self.words(LABELS),
             "zone_is": lambda: self.words([*ZONES, "local", "cloud"]),
         }
         trees = {
@@ -233,6 +236,7 @@ class Draw(random.Random):
             "excluded_models": lambda: [self.spelled(self.choice(known))],
             "named_model": lambda: self.spelled(self.choice([*known, "p:gone"])),
             "max_output_tokens": lambda: self.choice([1, 100, 32_000]),
+            "labels": lambda: self.some(LABELS, 1),
             "stays_within": lambda: self.some([*ZONES, *ZONES, "local"], 1),
             "stops": lambda: [self.stop() for _ in range(self.randint(1, 2))],
         }

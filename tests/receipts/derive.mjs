@@ -17,7 +17,7 @@ async function answer(asked) {
     return program === null ? null : runs(program, seenText(asked.text));
   }
   const [policy, facts] = [JSON.parse(asked.policy), JSON.parse(asked.facts)];
-  const again = asked.room === "turn" ? new TurnAgain(policy, facts, asked.text, []) : new PlacementAgain(policy, facts, asked.text);
+  const again = asked.room === "turn" ? new TurnAgain(policy, facts, asked.text, asked.chain) : new PlacementAgain(policy, facts, asked.text);
   return again.decide();
 }
 

@@ -51,6 +51,14 @@ class Told(NamedTuple):
     text: str
     decided: bytes
 
+    @property
+    def chain(self) -> list[dict[str, Any]]:
+        """The recorded chain, where rules ask what the programs do not run; else nothing."""
+        if '"expr":' not in self.policy and '"table":' not in self.policy:
+            return []
+        chain: list[dict[str, Any]] = json.loads(self.decided)[1]["chain"]
+        return chain
+
 
 def told_turn(ready: CompiledTurnPolicy, facts: TurnFacts) -> Told:
     outcome, trace = decide(ready, facts)
@@ -144,7 +152,7 @@ def derived(each: Told) -> bytes:
     """What the Python program derives."""
     policy, facts = json.loads(each.policy), json.loads(each.facts)
     if each.room == "turn":
-        return written(TurnAgain(policy, facts, each.text, []).decide())
+        return written(TurnAgain(policy, facts, each.text, each.chain).decide())
     return written(PlacementAgain(policy, facts, each.text).decide())
 
 
@@ -155,7 +163,7 @@ def written(value: Any) -> bytes:
 
 def derived_by_page(told: list[Told]) -> list[bytes]:
     """What the page's own script derives, run by Node."""
-    names = ("room", "policy", "facts", "text")
+    names = ("room", "policy", "facts", "text", "chain")
     return page_answers({name: getattr(each, name) for name in names} for each in told)
 
 

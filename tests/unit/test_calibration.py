@@ -228,6 +228,29 @@ def test_threshold_is_found_once_kept_and_found_again_by_the_next_process(tmp_pa
     other.close()
 
 
+@pytest.mark.parametrize(("models", "is_tried"), [(1, False), (2, True)])
+def test_no_look_is_estimated_where_one_model_is_known(tmp_path, models, is_tried):
+    pauses = []
+    store = PatternStore(tmp_path / "patterns.db")
+    for n in range(60):
+        store.record(
+            Fingerprint(),
+            text_vector(f"turn {n}"),
+            model=f"acme:{n % models}",
+            turn_id=f"t{n}",
+            cost_microusd=MicroUsd(1),
+            latency_ms=1,
+            pricing_version="",
+            at=AT,
+        )
+        store.update_score(f"t{n}", ONE, ONE, f"e{n}")
+    with store.experience() as found:
+        known, connection = found
+        known.threshold(connection, HALF, 0, lambda: pauses.append(1))
+    assert bool(pauses) is is_tried
+    store.close()
+
+
 def test_two_stores_with_the_same_turns_find_the_same_threshold(tmp_path):
     found = []
     for name in ("a.db", "b.db"):

@@ -45,6 +45,7 @@ PREDICATES: dict[str, Any] = {
     "tenant_is": "acme",
     "agent_is": "aider",
     "tool_names_include": "shell",
+    "expr": "has_images",
     "any_of": [{"has_images": True}],
     "all_of": [{"has_images": True}],
     "not": {"has_images": True},

@@ -267,3 +267,16 @@ def test_what_was_masked_comes_back_byte_for_byte(words: list[str]) -> None:
     made = placeholders()
     made.collect(text)
     assert made.restore(made.mask(text)) == text
+
+
+def test_values_that_overlap_are_masked_as_one() -> None:
+    def find(text: str) -> list[Hit]:
+        values = ("AAAAAA BBBBBB", "BBBBBB CCCCCC")
+        found = [(text.find(each), each) for each in values]
+        return [Hit("email", "pii", at, at + len(each), "") for at, each in found if at >= 0]
+
+    made = Placeholders(b"k", "s", lambda _kind: True, find)
+    text = "x AAAAAA BBBBBB CCCCCC y"
+    masked_text = made.mask(text)
+    assert not {"AAAAAA", "BBBBBB", "CCCCCC"} & set(masked_text.split())
+    assert made.restore(masked_text) == text

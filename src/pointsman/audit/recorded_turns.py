@@ -64,6 +64,11 @@ def was_explored_turn(stored: Stored) -> bool:
     return was_explored(outcome, TRACE_FORM.decode(bytes(record.trace)))
 
 
+def asked_opinions(stored: Stored) -> bool:
+    """Tell whether a recorded decision is a step of a second opinion."""
+    return stored.entry.kind == OPINION
+
+
 def turn_named(ledger: LedgerReader, name: str) -> Stored:
     """Find a turn by its id, by that of any decision or call of it, or by a name others gave it.
 

@@ -129,7 +129,7 @@ def _read_verdict(entry: Entry) -> tuple[str, TurnVerdict | None, bool]:
     if entry.kind == FEEDBACK:
         given = FEEDBACK_FORM.read(entry.payload)
         sure = ONE if given.confidence is UNSET else given.confidence
-        return entry.ref, TurnVerdict(given.score, sure), True
+        return entry.ref, TurnVerdict(given.score, sure), given.sign is UNSET
     if not is_event(entry):
         return "", None, False
     match read_event(entry).payload:

@@ -204,8 +204,7 @@ def forecast_lines(forecast: Forecast) -> list[str]:
     support = forecast.support
     lines = ["", table([heading, *rows])]
     lines.append(
-        f"  as recorded: {support.kept}; estimated from turns that the same rule takes: "
-        f"{support.same_rule}, from turns like them: {support.alike}"
+        f"  as recorded: {support.kept}; estimated from turns like them: {support.estimated}"
     )
     lines += [
         f"  no estimate for {count}: {reason}" for reason, count in support.unsupported.items()

@@ -182,7 +182,9 @@ def import_(
     output: str | None,
 ) -> None:
     """Turn a decision table of DMN 1.3 to 1.5, or a CSV file, into YAML."""
-    text = import_table(*read_input(file), name, hit_policy=hit_policy, default=default)
+    found = import_table(*read_input(file), name, hit_policy=hit_policy, default=default)
+    text = found.text
+    session.warn(found.unread)
     if output is not None:
         try:
             is_new = write_new(Path(output), text.encode())
@@ -192,7 +194,7 @@ def import_(
             raise InputError("the file is there already", where=output)
     session.show(
         text.rstrip("\n") if output is None else f"written  {output}",
-        {"yaml": text, "written": output},
+        {"yaml": text, "written": output, "not_read": [str(each) for each in found.unread]},
     )
 
 

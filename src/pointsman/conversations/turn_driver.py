@@ -67,7 +67,7 @@ from pointsman.sessions.tool import (
     ToolOutcome,
     ToolSet,
 )
-from pointsman.sessions.transcript import estimated_tokens, request_text
+from pointsman.sessions.transcript import estimated_tokens, request_text, request_tools
 from pointsman.sessions.update import EventUpdate, ToolAnswered, ToolAsked, Update
 from pointsman.signals.redaction import redact
 from pointsman.signals.tokens import TOKENIZER, count_tokens
@@ -90,6 +90,8 @@ class TurnScope(Struct, frozen=True):
     parent_session_id: str = ""
     parent_turn_id: str = ""
     """The planner's turn that a worker belongs to."""
+    handed_labels: tuple[str, ...] = ()
+    """The labels of what the planner had seen when it handed the task over."""
 
     @property
     def is_worker(self) -> bool:
@@ -167,6 +169,8 @@ class TurnDriver:
         self._scope = scope
         self._in_force = in_force
         self._callbacks = callbacks
+        self.labels: tuple[str, ...] = ()
+        """The labels of what the last follow-up request sent."""
         self._durable = AsyncWaiter()
         self._stopping = asyncio.Event()
         self._reason: CancelReason = "user_cancel"
@@ -406,14 +410,22 @@ class TurnDriver:
             estimated_input_tokens={ANY_MODEL: estimated_tokens(request)},
             tokenizer=TOKENIZER,
         )
-        about = Placed(self._scope.turn_id, self._scope.placement_session_id, opened.clock.now())
-        return opened.gather_placement(
+        about = Placed(
+            self._scope.turn_id,
+            self._scope.placement_session_id,
+            opened.clock.now(),
+            tools=lambda: request_tools(request),
+            handed_labels=self._scope.handed_labels,
+        )
+        asked = opened.gather_placement(
             self._in_force,
             facts,
             about,
             lambda: request_text(request),
             masked_request(opened, self._in_force, about.session_id, request),
         )
+        self.labels = asked.labels or ()
+        return asked
 
     def _context(self) -> ToolContext:
         scope = self._scope

@@ -25,7 +25,7 @@ from pointsman.recording.ruling import decide_placement, policies_in_force
 from pointsman.sessions.history import History, TranscriptStyle
 from pointsman.sessions.prompts import planner_prompt
 from pointsman.sessions.tool import ToolDefinition
-from pointsman.sessions.transcript import estimated_tokens, request_text
+from pointsman.sessions.transcript import estimated_tokens, request_text, request_tools
 from pointsman.sessions.turn import TurnLimits, TurnPlan
 from pointsman.signals.tokens import tokenizer_of
 from pointsman.storage.policies.policies import InForce
@@ -135,7 +135,13 @@ class TurnPreparer:
         request: ModelRequest,
     ) -> TurnPlan:
         opened, in_force = self._services.opened, self._in_force
-        about = Placed(scope.turn_id, scope.placement_session_id, opened.clock.now())
+        about = Placed(
+            scope.turn_id,
+            scope.placement_session_id,
+            opened.clock.now(),
+            tools=lambda: request_tools(request),
+            handed_labels=scope.handed_labels,
+        )
         return TurnPlan(
             session_id=scope.session_id,
             turn_id=scope.turn_id,

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Generic, TypeVar
 
+from msgspec.structs import replace
+
 from pointsman.calls.flow import Record
 from pointsman.conversations.services import ConversationServices, Kit
 from pointsman.conversations.turn_driver import TurnCallbacks, TurnDriver, TurnScope
@@ -145,7 +147,12 @@ class TurnRun:
         return self.confirmer if self._kit.is_interactive else DenyAll()
 
     async def _run_workers(self, work: Sequence[Delegation]) -> tuple[DelegateResult, ...]:
-        return () if self._planner is None else await self._workers.run(self._planner, work)
+        if self._planner is None:
+            return ()
+        first, later = self._prepared.turn.asked.labels, self._driver.labels if self._driver else ()
+        labels = tuple(dict.fromkeys((*(first or ()), *later)))
+        scope = replace(self._planner.scope, handed_labels=labels)
+        return await self._workers.run(replace(self._planner, scope=scope), work)
 
     async def _ask_route(self, effect: AskRoute) -> RouteAnswer:
         if not self._kit.is_interactive:

@@ -84,6 +84,7 @@ class WorkerRunner:
             workspace=planner.scope.workspace,
             parent_session_id=planner.scope.session_id,
             parent_turn_id=planner.scope.turn_id,
+            handed_labels=planner.scope.handed_labels,
         )
         rows = _WorkerRows(self._services, scope)
         await rows.begin(work.use.id, planner.privacy)

@@ -1,11 +1,13 @@
 """Cells of decision tables: literal S-FEEL unary tests, turned into conditions of our language.
 
-`-`, `>= 18`, `[18..65)`, `"Medium","Low"`, `not("High")`. Names and functions are refused.
+`-`, `>= 18`, `[18..65)`, `"Medium","Low"`, `not("High")`, `>= date("2026-01-31")`. A cell may name
+a value that is known; other names and functions are refused.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NoReturn
 
 from msgspec import Struct
@@ -18,6 +20,9 @@ _TOKEN = re.compile(
     r"|(?P<word>[A-Za-z_][\w-]*)|(?P<sign>\.\.|<=|>=|!=|[<>=\[\]()\-,]))"
 )
 _LITERALS = {"true", "false", "null"}
+_DATES = {"date"}
+_DATE = "parse("
+_INSTANT = re.compile(r"'[0-9]{4}-[0-9]{2}-[0-9]{2}'")
 _BARE = re.compile(r"[^<>=\[\](),\"]+")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z][A-Za-z0-9_]*)*")
 _PART = r"[^\W\d][\w']*(?:[ /-][\w']+)*"
@@ -46,14 +51,17 @@ def literal_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
 
 
-def condition_of(path: str, cell: str, *, is_bare: bool = False) -> str:
+def condition_of(
+    path: str, cell: str, *, is_bare: bool = False, names: Collection[str] = ()
+) -> str:
     """Return the condition of one cell; empty where it allows everything.
 
-    Where `is_bare`, a word that is no test stands for itself as a text, as in a spreadsheet.
+    Where `is_bare`, a word that is no test stands for itself as a text, as in a spreadsheet. The
+    `names` are those of values, which a cell may compare with.
     """
     if cell.strip() in {"", "-"}:
         return ""
-    return _Cell(path, cell, is_bare=is_bare).condition()
+    return _Cell(path, cell, is_bare=is_bare, names=names).condition()
 
 
 def literals_of(cell: str) -> list[str]:
@@ -62,8 +70,9 @@ def literals_of(cell: str) -> list[str]:
 
 
 class _Cell:
-    def __init__(self, path: str, text: str, *, is_bare: bool) -> None:
+    def __init__(self, path: str, text: str, *, is_bare: bool, names: Collection[str] = ()) -> None:
         self._path = path
+        self._names = names
         self._text = text
         self._is_bare = is_bare
         self._next = 0
@@ -118,13 +127,19 @@ class _Cell:
         if closing not in {"]", ")", "["}:
             self._refuse("an interval ends with `]` or `)`")
         high = "<=" if closing == "]" else "<"
-        return f"({self._path} {low} {first} and {self._path} {high} {last})"
+        return f"({self._sided(low, first)} and {self._sided(high, last)})"
+
+    def _sided(self, sign: str, literal: str) -> str:
+        """Compare the column's value; as a date where the literal is one."""
+        path = f"parse({self._path})" if literal.startswith(_DATE) else self._path
+        return f"{path} {sign} {literal}"
 
     def _condition_text(self, tests: list[tuple[str, str]]) -> str:
         equal = [literal for sign, literal in tests if sign == "=="]
-        parts = [f"{self._path} {s} {text}" if s else text for s, text in tests if s != "=="]
-        if len(equal) == 1:
-            parts.insert(0, f"{self._path} == {equal[0]}")
+        parts = [self._sided(s, text) if s else text for s, text in tests if s != "=="]
+        dates = [each for each in equal if each.startswith(_DATE)]
+        if len(equal) == 1 or dates:
+            parts = [*(self._sided("==", each) for each in equal), *parts]
         elif equal:
             parts.insert(0, f"{self._path} in [{', '.join(equal)}]")
         return parts[0] if len(parts) == 1 else "(" + " or ".join(parts) + ")"
@@ -139,6 +154,16 @@ class _Cell:
             return literal_text(body)
         if token.kind == "number":
             return "0" + token.text if token.text.startswith(".") else token.text
+        if token.kind == "word" and token.text in _DATES and self._peek() == "(":
+            self._next += 1
+            text = self._literal()
+            self._take(")")
+            if not _INSTANT.fullmatch(text):
+                self._next -= 2
+                self._refuse(f"{text} is no date")
+            return f"{_DATE}{text})"
+        if token.kind == "word" and token.text in self._names:
+            return path_of(token.text)
         if token.kind != "word" or token.text not in _LITERALS:
             self._next -= 1
             message = f"`{escape(token.text)}` is not a literal"

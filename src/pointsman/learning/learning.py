@@ -7,7 +7,7 @@ from contextlib import closing
 
 from msgspec import Struct
 
-from pointsman.audit.recorded_turns import was_explored_turn
+from pointsman.audit.recorded_turns import asked_opinions, was_explored_turn
 from pointsman.calls.call_end import CallEnd
 from pointsman.kernel.instant import Instant
 from pointsman.kernel.number import MicroUsd, billionths_text, microusd_text
@@ -32,9 +32,9 @@ def learn_turns(
     ended = [each for each in turns if each.status == "completed" and not each.is_learned]
     if not ended:
         return
-    origins = _origins(home, ended)
+    kept = _with_origins(home, ended)
     with closing(PatternStore(home.patterns)) as store:
-        for each, origin in zip(ended, origins, strict=True):
+        for each, origin in kept:
             yield each, _record_turn(store, each, origin)
 
 
@@ -45,13 +45,21 @@ def update_learned_score(patterns: Where, turn: StoredTurn, eval_id: str) -> Non
             store.update_score(turn.id, turn.score, turn.score_confidence, eval_id)
 
 
-def _origins(home: Home, turns: Sequence[StoredTurn]) -> list[Origin | None]:
-    """Return the origin of each turn; its decision says whether it went to the runner-up."""
+def _with_origins(
+    home: Home, turns: Sequence[StoredTurn]
+) -> list[tuple[StoredTurn, Origin | None]]:
+    """Return the turns to learn from, with their origins: were they explored.
+
+    Those with a second opinion are left out: which model answered says how hard the question was.
+    """
+    found: list[tuple[StoredTurn, Origin | None]] = []
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
-        return [
-            "explored" if any(map(was_explored_turn, ledger.with_id(each.decision_id))) else None
-            for each in turns
-        ]
+        for each in turns:
+            decisions = [*ledger.with_id(each.decision_id)]
+            if not any(map(asked_opinions, decisions)):
+                is_explored = any(map(was_explored_turn, decisions))
+                found.append((each, "explored" if is_explored else None))
+    return found
 
 
 def _record_turn(store: PatternStore, turn: StoredTurn, origin: Origin | None) -> PatternRecorded:

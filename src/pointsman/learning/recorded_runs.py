@@ -6,23 +6,24 @@ read back from the ledger, and counted then. Vectors of recorded turns are rebui
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from pointsman.audit.recorded_turns import OPINION, order_of, was_explored_turn
+from pointsman.audit.recorded_turns import OPINION, was_explored_turn
 from pointsman.calls.call_end import END_FORM, CallEnd
 from pointsman.errors import MissingSnapshot
-from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM, read_recorded
+from pointsman.kernel.record import DECISION, OUTCOME, OUTCOME_FORM
+from pointsman.learning.feedback import FEEDBACK, FEEDBACK_FORM
 from pointsman.learning.learning import Run, run_of_call
+from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM, JUDGED
 from pointsman.storage.home import Home
 from pointsman.storage.sqlite.database import told_errors
 from pointsman.storage.stores.entries import ContentReader, LedgerReader, Stored
 from pointsman.storage.stores.patterns.look import halves
 from pointsman.storage.stores.patterns.patterns import Origin, PatternStore
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
-from pointsman.turns.trace import OUTCOME_FORM as TURN_OUTCOME_FORM
 
 TURN = f"{DECISION}turn"
 SHADOW = f"{TURN}.shadow"
@@ -39,12 +40,32 @@ class RecordedRun(Struct, frozen=True):
 def is_shadow_run(home: Home, turn_id: str, decision_id: str) -> bool:
     """Return whether a decision is about a shadow run of a turn."""
     with told_errors(home.database), closing(home.reader()) as ledger:
-        found = ledger.with_id(decision_id)
-        return any((each.entry.kind, each.entry.ref) == (SHADOW, turn_id) for each in found)
+        return is_shadow_run_in(ledger, turn_id, decision_id)
+
+
+def is_judged_run(home: Home, run_id: str, turn_id: str) -> bool:
+    """Tell whether a user or a judge gave a verdict on a run, which no inferred one outweighs."""
+    with told_errors(home.database), closing(home.reader()) as ledger:
+        given = [each.entry for each in ledger.with_ref(run_id) if each.entry.kind == FEEDBACK]
+        if any(FEEDBACK_FORM.read(each.payload).sign is UNSET for each in given):
+            return True
+        judged = [each.entry for each in ledger.with_ref(turn_id) if each.entry.kind == JUDGED]
+        about = {JUDGE_VERDICT_FORM.read(each.payload).decision_id for each in judged}
+        shadows = {each for each in about if is_shadow_run_in(ledger, turn_id, each)}
+        return run_id in shadows if run_id != turn_id else bool(about - shadows)
+
+
+def is_shadow_run_in(ledger: LedgerReader, turn_id: str, decision_id: str) -> bool:
+    """Return whether a decision in a ledger is about a shadow run of a turn."""
+    found = ledger.with_id(decision_id)
+    return any((each.entry.kind, each.entry.ref) == (SHADOW, turn_id) for each in found)
 
 
 def read_recorded_run(home: Home, turn_id: str, decision_id: str = "") -> RecordedRun | None:
-    """Read a turn or one shadow run of it; None if it never ended or its text is gone."""
+    """Read a turn or one shadow run of it; None if it never ended or its text is gone.
+
+    None, too, where a second opinion was asked: no turn is learned from that way.
+    """
     with told_errors(home.database), closing(home.reader()) as ledger:
         about = ledger.with_id(decision_id) if decision_id else ledger.with_ref(turn_id)
         ends = [
@@ -53,9 +74,11 @@ def read_recorded_run(home: Home, turn_id: str, decision_id: str = "") -> Record
             if _is_run(each.entry.kind, is_shadow=bool(decision_id))
             for end in _ends(ledger, each)
         ]
-        if not ends:
+        if not ends or any(each.entry.kind == OPINION for each in about):
+            # Where models agree, questions are easy, and where they go up, hard: counted as any
+            # other, such turns would praise the models that are asked and blame the one above.
             return None
-        stored, end = _find_served_call(about, ends)
+        stored, end = ends[-1]
         facts = _facts(home, ledger, stored)
     if facts is None:
         return None
@@ -63,20 +86,6 @@ def read_recorded_run(home: Home, turn_id: str, decision_id: str = "") -> Record
     if decision_id:
         origin = "shadow"
     return RecordedRun(facts, run_of_call(decision_id or turn_id, end, stored.entry.at, origin))
-
-
-def _find_served_call(
-    about: Sequence[Stored], ends: Sequence[tuple[Stored, CallEnd]]
-) -> tuple[Stored, CallEnd]:
-    """Return the call whose answer was let out: the last, or the one a second opinion took."""
-    opinions = [each for each in about if each.entry.kind == OPINION]
-    if not opinions:
-        return ends[-1]
-    _, record, _ = read_recorded(opinions[-1].entry.payload)
-    chosen = TURN_OUTCOME_FORM.decode(bytes(record.outcome)).chosen_model
-    taken = [each for each in ends if each[1].model == chosen]
-    later = [each for each in ends if order_of(each[0]) > order_of(opinions[-1])]
-    return (later or taken or ends)[-1]
 
 
 def _is_run(kind: str, *, is_shadow: bool) -> bool:

@@ -12,13 +12,14 @@ from pointsman.placement.rules.policy_rule import test_of
 class CompiledPlacement:
     """A placement policy with everything that is the same for all decisions under it."""
 
-    __slots__ = ("by_level", "is_table_only", "policy", "reads_content", "tests")
+    __slots__ = ("by_level", "is_table_only", "label_zones", "policy", "reads_content", "tests")
 
     def __init__(self, policy: PlacementPolicy) -> None:
         self.policy = policy
         self.reads_content = policy.reads_content
         self.is_table_only = not policy.policy_rules and not policy.asks_detector
         """Whether nothing but the table can decide: no policy rule, no kind of text that stays."""
+        self.label_zones = {label.name: label.within for label in policy.all_labels}
         self.tests = tuple((rule, test_of(rule)) for rule in policy.policy_rules)
         self.by_level: dict[str, tuple[PlacementRule, ...]] = {
             level: tuple(rule for rule in policy.rules if rule.privacy_level == level)

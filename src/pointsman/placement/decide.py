@@ -35,7 +35,7 @@ from pointsman.placement.rules.policy_rule import (
 )
 from pointsman.placement.rules.table import ErrorCode, Privacy, Route
 from pointsman.placement.rules.totality import compare_tokens
-from pointsman.placement.rules.zones import innermost, zone_text, zones_around
+from pointsman.placement.rules.zones import LOCAL, innermost, zone_text, zones_around
 from pointsman.placement.trace import (
     MASK_NOTE,
     OUTCOME_FORM,
@@ -127,19 +127,27 @@ class Placement:
                     self.bound(rule.zone, "rule", f"policy rule `{rule.id}`: {rule.message}")
             acting = (rule for rule in found if rule.action in STRONGEST_FIRST)
             self.strongest = min(acting, key=_strength, default=None)
-        for zone in () if facts.stays_within is UNSET else facts.stays_within:
-            self.bound(zone, "facts", "the facts say so")
-        taint = facts.taint
-        if taint is not None and taint.zones is not UNSET:
-            for zone in taint.zones:
-                why = f"this session held what must: turn {taint.turn_id}"
-                self.bound(zone, "taint", why)
+        self._bind_by_facts()
         action: Action | Literal["none"] = "none"
         if self.strongest is not None and self.strongest.action != "stay_within":
             action = self.strongest.action
         if facts.human_override == "none" or action == "block":
             return action
         return "force_local" if facts.human_override == "force_local" else "force_cloud"
+
+    def _bind_by_facts(self) -> None:
+        """Note the zones that the facts, the labels of items and the session's taint name."""
+        facts, taint = self.facts, self.facts.taint
+        for zone in () if facts.stays_within is UNSET else facts.stays_within:
+            self.bound(zone, "facts", "the facts say so")
+        for label in () if facts.labels is UNSET else facts.labels:
+            zone = self._label_zone(label)
+            if zone != LOCAL:
+                self.bound(zone, "label", f"label `{label}`")
+        if taint is not None and taint.zones is not UNSET:
+            for zone in taint.zones:
+                why = f"this session held what must: turn {taint.turn_id}"
+                self.bound(zone, "taint", why)
 
     def _inputs(self) -> Inputs:
         facts, local = self.facts, self.facts.local_model
@@ -166,6 +174,14 @@ class Placement:
                 f"this session held what must stay: turn {facts.taint.turn_id}, "
                 f"{facts.taint.rule_id}"
             )
+        labels = () if facts.labels is UNSET else facts.labels
+        here = [each for each in labels if self._label_zone(each) == LOCAL]
+        if here:
+            return "LABEL_LOCAL", f"holds items labelled {', '.join(here)}"
+        return self._stays_by_text()
+
+    def _stays_by_text(self) -> tuple[str, str]:
+        facts, policy = self.facts, self.policy
         if policy.asks_detector:
             if facts.sensitivity is None:
                 return "SENSITIVE_UNKNOWN", "nobody looked into the text, so nothing leaves"
@@ -177,6 +193,10 @@ class Placement:
             if kinds:
                 return "SENSITIVE_LOCAL", f"holds {', '.join(kinds)}" + self._obstacle()
         return "", ""
+
+    def _label_zone(self, label: str) -> str:
+        """Return the zone of a label; one that the policy does not know keeps its items here."""
+        return self.ready.label_zones.get(label, LOCAL)
 
     def _obstacle(self) -> str:
         """Say why a text that could have left under placeholders did not."""
@@ -218,6 +238,7 @@ def decide(
         and facts.failed is None
         and facts.cloud_models is UNSET
         and facts.stays_within is UNSET
+        and facts.labels is UNSET
     ):
         count, limit = facts.token_count, token_limit(compiled.policy, facts.local_model)
         outcome, trace = _decide_by_table(

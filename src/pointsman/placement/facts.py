@@ -177,6 +177,8 @@ class PlacementFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """Gathered where placement.yaml names zones: the first that may serve is the cloud model."""
     stays_within: tuple[str, ...] | UnsetType = UNSET
     """The zones that a caller's own facts name."""
+    labels: tuple[str, ...] | UnsetType = UNSET
+    """The labels of the items that are sent; gathered where placement.yaml names labels."""
 
 
 FACTS_FORM = Form(PlacementFacts)

@@ -18,6 +18,7 @@ from pointsman.kernel.schema import Check, conform
 from pointsman.kernel.snapshot import SnapshotForm
 from pointsman.kernel.yaml_text import parse_yaml
 from pointsman.placement.facts import GROUPS
+from pointsman.placement.rules.labels import Label, exact_labels, label_problems
 from pointsman.placement.rules.policy_rule import (
     PolicyRule,
     exact_rules,
@@ -123,6 +124,17 @@ class PlacementPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 
     zones: dict[str, tuple[str, ...]] | UnsetType = UNSET
     """For each zone that placement.yaml names, all those it lies within."""
+    labels: tuple[Label, ...] | UnsetType = UNSET
+
+    @property
+    def all_labels(self) -> tuple[Label, ...]:
+        """The labels of placement.yaml; none where it names none."""
+        return () if self.labels is UNSET else self.labels
+
+    @property
+    def looks_into_texts(self) -> bool:
+        """Whether it matters what the detector finds in a text."""
+        return self.asks_detector or any(each.finds for each in self.all_labels)
 
     @property
     def all_zones(self) -> Zones:
@@ -215,6 +227,9 @@ def read_policy(
         totality_problems,
         kind_problems,
         _zone_problems,
+        lambda table, document: label_problems(
+            {} if table.labels is UNSET else table.labels, table.given_zones, known, document
+        ),
         lambda table, document: policy_rule_problems(table.policy_rules, document),
         *checks,
     )
@@ -271,6 +286,7 @@ def placement_policy(table: PlacementFile) -> PlacementPolicy:
         local_model=table.local_model,
         masks=_masks(table),
         zones=outer_zones(table.given_zones) or UNSET,
+        labels=UNSET if table.labels is UNSET else exact_labels(table.labels) or UNSET,
     )
 
 

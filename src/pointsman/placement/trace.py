@@ -106,6 +106,7 @@ class Placed(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     reason: str
     local_model: str | UnsetType = UNSET
     zones: tuple[str, ...] | UnsetType = UNSET
+    labels: tuple[str, ...] | UnsetType = UNSET
 
 
 OUTCOME_FORM = Form(PlacementOutcome)

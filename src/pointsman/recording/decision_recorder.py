@@ -243,8 +243,11 @@ class DecisionRecorder:
         is_recorded = is_held and not self._unrecorded
         if aside.is_preview or not facts.session_id or is_recorded:
             return
-        rule_id = taint_rule(in_force.placement.policy, placing)
-        zones = () if rule_id else taint_zones(in_force.placement.policy, placing)
+        policy = in_force.placement.policy
+        # A worker's turn is placed in its planner's session.
+        is_worker = bool(aside.session_id) and aside.session_id != facts.session_id
+        rule_id = taint_rule(policy, placing, is_worker=is_worker)
+        zones = () if rule_id else taint_zones(policy, placing, is_worker=is_worker)
         if rule_id or zones:
             session_id = (taint_as() if taint_as is not None else "") or facts.session_id
             names = Names(self._ids.new_id(), session_id, self._clock.now())

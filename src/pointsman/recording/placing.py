@@ -26,6 +26,7 @@ from pointsman.placement.facts import (
 )
 from pointsman.placement.policy import PlacementPolicy
 from pointsman.providers.dialects.masked_body import MaskedBody, mask_body
+from pointsman.recording.labels import NO_ITEMS, ToolItems, labels_of
 from pointsman.recording.own_detectors import OwnDetectors, with_own
 from pointsman.recording.taints import Taints
 from pointsman.signals.masking import Placeholders
@@ -45,6 +46,10 @@ class PlacedTurn(Struct, frozen=True):
     asked_at: Instant
     items: Callable[[], Iterable[str]] | None = None
     """Names what stands in the history, where the session is known by its opening alone."""
+    tools: Callable[[], ToolItems] = lambda: NO_ITEMS
+    """Finds the calls of tools that are sent; asked where placement.yaml names labels."""
+    handed_labels: tuple[str, ...] = ()
+    """Labels that come with a request: from its caller's header, or from a worker's planner."""
 
 
 class MaskedRequest(Struct, frozen=True):
@@ -56,26 +61,49 @@ class MaskedRequest(Struct, frozen=True):
 
 def is_to_be_masked(policy: PlacementPolicy, found: Sensitivity) -> bool:
     """Tell whether a text holds something that the policy wants masked."""
+    return bool(policy.masked_kinds and kinds_to_mask(policy, found))
+
+
+def kinds_to_mask(policy: PlacementPolicy, found: Sensitivity) -> list[str]:
+    """Return the kinds of a text that the policy wants masked."""
     named = policy.masked_kinds
-    return bool(named) and any(may_mask(kind, policy.stays_local, named) for kind in found.kinds)
+    return [kind for kind in found.kinds if may_mask(kind, policy.stays_local, named)]
 
 
-def masking_of(masked: MaskedRequest) -> Masking:
-    """Return the fact of a masked request: how much by kind, and the values behind it."""
+def _without_masked(
+    policy: PlacementPolicy, found: Sensitivity | None, masking: Masking | UnsetType
+) -> Sensitivity | None:
+    """Return what a text still holds once it is masked: what stands under placeholders is free."""
+    if found is None or masking is UNSET or masking.obstacle is not UNSET:
+        return found
+    masked = policy.masked_kinds
+    kinds = (each for each in found.kinds if not may_mask(each, policy.stays_local, masked))
+    return replace(found, kinds=tuple(kinds))
+
+
+def masking_of(masked: MaskedRequest, wanted: Iterable[str]) -> Masking:
+    """Return the fact of a masked request: how much by kind, and the values behind it.
+
+    INVARIANT: a kind that was found in the text and was not masked in the request is an obstacle:
+    both are looked through, and they need not cut their texts alike.
+    """
     found = masked.found
-    if found.obstacle:
-        return Masking((), obstacle=found.obstacle)
+    missed = [kind for kind in wanted if kind not in found.counts]
+    obstacle = found.obstacle or (f"{', '.join(missed)} has no place in it" if missed else "")
+    if obstacle:
+        return Masking((), obstacle=obstacle)
     kinds = tuple(MaskedKind(kind, count) for kind, count in found.counts.items())
     return Masking(kinds, values=masked.placeholders.table())
 
 
-def facts_of_turn(
+def facts_of_turn(  # noqa: PLR0913 - what one placement looks at
     in_force: InForce,
     facts: TurnFacts,
     about: PlacedTurn,
     *,
     taint: Taint | None = None,
     sensitivity: Sensitivity | None = None,
+    labels: tuple[str, ...] | UnsetType = UNSET,
     masking: Masking | UnsetType = UNSET,
 ) -> PlacementFacts:
     """Return the placement facts of a turn."""
@@ -104,6 +132,7 @@ def facts_of_turn(
         masking=masking,
         cloud_models=UNSET if zones is UNSET else _cloud_models(in_force.ready.models, facts),
         stays_within=UNSET if stated is None else stated.zones,
+        labels=labels if stated is None or stated.labels is UNSET else stated.labels,
     )
 
 
@@ -198,26 +227,41 @@ class PlacementGathering:
         if in_force.placement.policy.taint != "off":
             taint = self._taints.of(about.session_id, about.items)
         found = None
-        if in_force.placement.policy.asks_detector:
+        policy = in_force.placement.policy
+        if policy.looks_into_texts:
             found = self._sensitivity(in_force, facts.message if text is None else text())
         masking: Masking | UnsetType = UNSET
         if found is not None and is_to_be_masked(in_force.placement.policy, found):
             if masked is not None:
-                masking = masking_of(masked())
+                masking = masking_of(masked(), kinds_to_mask(in_force.placement.policy, found))
             elif text is None:
-                masking = self._masking_of_message(in_force, facts.message, about)
+                masking = self._masking_of_message(in_force, facts.message, about, found)
+        labels: tuple[str, ...] | UnsetType = UNSET
+        if policy.labels is not UNSET or about.handed_labels:
+            plain = _without_masked(policy, found, masking)
+            own = labels_of(
+                policy.all_labels, about.tools(), plain, knows_workers=policy.taint != "off"
+            )
+            labels = tuple(dict.fromkeys((*own, *about.handed_labels)))
         return facts_of_turn(
-            in_force, facts, about, taint=taint, sensitivity=found, masking=masking
+            in_force,
+            facts,
+            about,
+            taint=taint,
+            sensitivity=found,
+            masking=masking,
+            labels=labels,
         )
 
     def _masking_of_message(
-        self, in_force: InForce, message: str | Sealed, about: PlacedTurn
+        self, in_force: InForce, message: str | Sealed, about: PlacedTurn, found: Sensitivity
     ) -> Masking | UnsetType:
         """Mask a message that is decided about and sent nowhere."""
         if not isinstance(message, str):
             return UNSET
         body = msgspec.json.encode({"text": message})
-        return masking_of(self.mask_request(in_force, about.session_id, body))
+        masked = self.mask_request(in_force, about.session_id, body)
+        return masking_of(masked, kinds_to_mask(in_force.placement.policy, found))
 
     def mask_request(self, in_force: InForce, session_id: str, body: bytes) -> MaskedRequest:
         """Return a request with placeholders for what the policy wants masked."""
@@ -238,16 +282,19 @@ class PlacementGathering:
         facts = facts_given(given)
         found, policy = self._sensitivity(in_force, facts.content), in_force.placement.policy
         facts = replace(facts, sensitivity=found)
+        if policy.labels is not UNSET and facts.labels is UNSET:
+            facts = replace(facts, labels=labels_of(policy.labels, NO_ITEMS, found))
         if found is None or not is_to_be_masked(policy, found):
             return facts
         about = PlacedTurn(facts.question_id, facts.session_id, facts.asked_at)
-        return replace(facts, masking=self._masking_of_message(in_force, facts.content, about))
+        masking = self._masking_of_message(in_force, facts.content, about, found)
+        return replace(facts, masking=masking)
 
     def _sensitivity(
         self, in_force: InForce, content: str | Sealed | LongText
     ) -> Sensitivity | None:
         """Ask the detector, if the policy wants to know what a text holds."""
-        if not in_force.placement.policy.asks_detector or isinstance(content, Sealed):
+        if not in_force.placement.policy.looks_into_texts or isinstance(content, Sealed):
             return None
         key = self._home.content_key()
         if isinstance(content, LongText):

@@ -88,7 +88,9 @@ def decide_model(policies: Policies, placing: PlacementRuling, facts: TurnFacts)
     """Decide which model takes a turn whose placement is decided."""
     own, placed = policies.placement.policy.local_model, placing.outcome
     zones = placed.zones if placed.gate == "zone" else UNSET
-    fact = Placed(policies.placement_id, placed.rule_id, placed.gate, placed.reason, own, zones)
+    labels = placing.facts.labels or UNSET
+    because = (placed.rule_id, placed.gate, placed.reason)
+    fact = Placed(policies.placement_id, *because, own, zones, labels)
     facts = with_placement(facts, fact)
     return Ruling(placing, facts, *decide(policies.turns, facts))
 

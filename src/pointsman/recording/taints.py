@@ -52,7 +52,9 @@ class TaintedSession(Struct, frozen=True):
     taint: Taint
 
 
-def taint_rule(policy: PlacementPolicy, placing: PlacementRuling) -> str:
+def taint_rule(
+    policy: PlacementPolicy, placing: PlacementRuling, *, is_worker: bool = False
+) -> str:
     """Name the rule by which a placement's text must stay; empty where it merely fits here.
 
     A text that a human wanted to send out all the same stays, and the session still held it.
@@ -62,6 +64,8 @@ def taint_rule(policy: PlacementPolicy, placing: PlacementRuling) -> str:
     facts, found = placing.facts, placing.facts.sensitivity
     if facts.privacy_level == "local":
         return "PRIVACY_LOCAL"
+    if is_worker and placing.outcome.rule_id == "LABEL_LOCAL":
+        return "LABEL_LOCAL"
     if policy.asks_detector:
         if found is None or found.has_failed:
             return "SENSITIVE_UNKNOWN"
@@ -74,16 +78,20 @@ STAY_WITHIN: Final = "STAY_WITHIN"
 """The rule of a taint that keeps a session within zones."""
 
 
-def taint_zones(policy: PlacementPolicy, placing: PlacementRuling) -> tuple[str, ...]:
+def taint_zones(
+    policy: PlacementPolicy, placing: PlacementRuling, *, is_worker: bool = False
+) -> tuple[str, ...]:
     """Return the zones that a session must stay within for what a placement's text held.
 
-    The table's rows bind each turn by themselves, and taint no session.
+    The table's rows bind each turn by themselves, and labels go with their items: neither taints,
+    but for what a worker saw: its planner's session holds the result, and not the items.
     """
     bounds, known = placing.trace.bounds, placing.facts.taint
     if policy.taint == "off" or bounds is UNSET:
         return ()
     held = () if known is None or known.zones is UNSET else known.zones
-    said = [each.zone for each in bounds if each.source != "row"]
+    loose = {"row"} if is_worker else {"row", "label"}
+    said = [each.zone for each in bounds if each.source not in loose]
     found = innermost((*held, *said), policy.all_zones)
     return () if frozenset(found) == frozenset(held) else found
 

@@ -14,6 +14,7 @@ from pointsman.providers.messages import (
     ToolResult,
     ToolUse,
 )
+from pointsman.recording.labels import ToolItems, tool_item
 from pointsman.sessions.message import SessionMessage
 from pointsman.signals.tokens import TOKENIZER, count_tokens
 
@@ -65,6 +66,18 @@ def request_text(request: ModelRequest) -> str:
         for block in message.content:
             said += _words(block)
     return "\n".join(said)
+
+
+def request_tools(request: ModelRequest) -> ToolItems:
+    """Return the calls of tools that a request sends, its earlier messages included."""
+    earlier = () if request.earlier is None else request.earlier.messages()
+    uses = [
+        block
+        for message in (*earlier, *request.messages)
+        for block in message.content
+        if isinstance(block, ToolUse)
+    ]
+    return ToolItems(tuple(tool_item(each.name, _input(each)) for each in uses))
 
 
 def estimated_tokens(request: ModelRequest, tokenizer: str = TOKENIZER) -> int:

@@ -96,6 +96,10 @@ class Placeholders:
         pattern = self._literal_pattern()
         return pattern is not None and pattern.search(text) is not None
 
+    def chosen_kinds(self, kinds: Iterable[str]) -> list[str]:
+        """Return the kinds that are to be masked."""
+        return [kind for kind in kinds if self._choose(kind)]
+
     def kinds_left(self, text: str) -> list[str]:
         """Return the kinds that are to be masked and are still found in a text."""
         found = {

@@ -5,7 +5,7 @@ Made once when a policy is loaded, used for every turn under it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -27,13 +27,16 @@ from pointsman.turns.rules.condition import (
     FactsView,
     Patterns,
     Test,
+    expressions,
     needed_patterns,
     predicates,
     ready,
 )
+from pointsman.turns.rules.fact_expression import CALLER_NAMES, fact_expression
 from pointsman.turns.rules.split import Splitter
+from pointsman.turns.rules.table import TableChooser, table_facts
 from pointsman.turns.rules.text_patterns import TextPatterns
-from pointsman.turns.trace import SplitDraw
+from pointsman.turns.trace import SplitDraw, TableHit
 
 
 class CompiledRule(Struct, frozen=True):
@@ -43,9 +46,17 @@ class CompiledRule(Struct, frozen=True):
     matches: Test
     needed: frozenset[int] | None
     splitter: Splitter | None = None
+    may_match: Test | None = None
+    """Whether it could match if each expression without an answer had the one that it takes."""
+    chooser: TableChooser | None = None
 
-    def choose(self, look: FactsView) -> tuple[str, SplitDraw | None]:
-        """Return the model of a turn that matches, and its draw where the rule has a split."""
+    def choose(self, look: FactsView) -> tuple[str | None, SplitDraw | TableHit | None]:
+        """Return the model of a turn that matches, and its draw or its table's row.
+
+        There is none where a table passes the rule over.
+        """
+        if self.chooser is not None:
+            return self.chooser.choose(look, self.rule.use)
         if self.splitter is None:
             return self.rule.use, None
         return self.splitter.draw(look.split_units)
@@ -108,9 +119,12 @@ class CompiledTurnPolicy:
         self.learns_on_purpose = any(_is_learning(each.pattern) for each in scopes)
         rules = (*policy.rules, *(r for each in policy.workspaces for r in each.rules))
         asked = frozenset[str]().union(*(predicates(rule.when) for rule in rules))
-        self.reads_text = not asked.isdisjoint(("message_matches", "message_contains_any"))
-        self.asks_caller = not asked.isdisjoint(("key_is", "tenant_is", "agent_is"))
-        self.asks_tool_names = "tool_names_include" in asked
+        said = {name for rule in rules for name in facts_read(rule)}
+        in_text = asked.isdisjoint(("message_matches", "message_contains_any"))
+        self.reads_text = not in_text or "message" in said
+        named = asked.isdisjoint(("key_is", "tenant_is", "agent_is"))
+        self.asks_caller = not named or not said.isdisjoint(CALLER_NAMES)
+        self.asks_tool_names = "tool_names_include" in asked or "tool_names" in said
         splits = [rule.split for rule in rules if rule.split is not UNSET]
         self.split_by = frozenset(each.by for each in splits)
         asking = (
@@ -176,6 +190,8 @@ class CompiledTurnPolicy:
                 ready(rule.when, rule.use, patterns),
                 needed_patterns(rule.when, patterns),
                 None if rule.split is UNSET else Splitter(rule.name, rule.split),
+                _may_match(rule, patterns),
+                None if rule.table is UNSET else TableChooser(rule.table),
             )
             for rule in rules
         )
@@ -184,6 +200,19 @@ class CompiledTurnPolicy:
 def compile_policy(policy: TurnPolicy) -> CompiledTurnPolicy:
     """Compile a policy once, for every turn under it."""
     return CompiledTurnPolicy(policy)
+
+
+def _may_match(rule: RoutingRule, patterns: Patterns) -> Test | None:
+    if next(expressions(rule.when), None) is None:
+        return None
+    return ready(rule.when, rule.use, patterns, takes_unknown=True)
+
+
+def facts_read(rule: RoutingRule) -> Iterator[str]:
+    """Yield the facts that a rule reads by expressions."""
+    for text in expressions(rule.when):
+        yield from fact_expression(text).names
+    yield from table_facts(rule.table)
 
 
 def _is_learning(settings: PatternSettings) -> bool:

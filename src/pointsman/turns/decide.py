@@ -18,7 +18,12 @@ from pointsman.turns.chain.banners import banners
 from pointsman.turns.chain.exploring import is_explored, may_cost, newcomers
 from pointsman.turns.chain.opinion_step import next_step, opinion_plan
 from pointsman.turns.chain.validation import Rejection, is_plain, rejection, unknown_needs
-from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope, compile_policy
+from pointsman.turns.compiled import (
+    CompiledRule,
+    CompiledTurnPolicy,
+    WorkspaceScope,
+    compile_policy,
+)
 from pointsman.turns.facts import FACTS_FORM, TurnFacts, with_text
 from pointsman.turns.learning.evidence import evidence_of_rows
 from pointsman.turns.learning.evidence_choice import Weighed, weigh
@@ -28,14 +33,17 @@ from pointsman.turns.policy import POLICY_FORM, TurnPolicy
 from pointsman.turns.registry.models import TIERS, model_id
 from pointsman.turns.rules.condition import FactsView
 from pointsman.turns.rules.split import draw_text
+from pointsman.turns.rules.table import hit_text, passed_text
 from pointsman.turns.trace import (
     OUTCOME_FORM,
     TRACE_FORM,
     Evaluation,
     OpinionStep,
+    PassedRule,
     RuleAttempt,
     Slot,
     SplitDraw,
+    TableHit,
     TurnOutcome,
     TurnTrace,
 )
@@ -215,19 +223,34 @@ def _rule(turn: Turn) -> Evaluation:
     """Take the first rule that matches and whose model validates (companion D-002-1)."""
     if not turn.scope.rules:
         return _silent("rule", "no rule matched")
+    passed: list[PassedRule] = []
+    found = _first_rule(turn, passed)
+    return replace(found, passed_over=tuple(passed)) if passed else found
+
+
+def _first_rule(turn: Turn, passed: list[PassedRule]) -> Evaluation:
+    """Ask the rules in order; add to `passed` those that had no answer."""
     attempts: list[RuleAttempt] = []
-    for each in turn.scope.worth_asking(turn.look):
-        if not each.matches(turn.look):
+    look = turn.look
+    for each in turn.scope.worth_asking(look):
+        if not each.matches(look):
+            if look.unanswered:
+                passed += _passed_rule(each, look)
             continue
+        look.unanswered.clear()
         name = each.rule.name
-        use, draw = each.choose(turn.look)
+        use, draw = each.choose(look)
+        hit = draw if isinstance(draw, TableHit) else UNSET
+        if use is None:
+            passed += [] if hit is UNSET else [PassedRule(name, passed_text(hit))]
+            continue
         veto = turn.veto(use)
         if veto is None:
             chosen = Evaluation(
                 "rule", "chose", use, f'rule "{name}" matched', name, tuple(attempts)
             )
             return chosen if draw is None else _with_draw(chosen, draw)
-        attempts.append(RuleAttempt(name, use, veto.code, veto.reason))
+        attempts.append(RuleAttempt(name, use, veto.code, veto.reason, hit))
     if not attempts:
         return _silent("rule", "no rule matched")
     last = attempts[-1]
@@ -242,8 +265,19 @@ def _rule(turn: Turn) -> Evaluation:
     )
 
 
-def _with_draw(chosen: Evaluation, draw: SplitDraw) -> Evaluation:
-    """Add the slot in which a turn fell."""
+def _passed_rule(rule: CompiledRule, look: FactsView) -> list[PassedRule]:
+    """Tell why a rule had no answer; nothing where it does not match whatever the answer."""
+    reason = "; ".join(dict.fromkeys(look.unanswered))
+    is_open = rule.may_match is not None and rule.may_match(look)
+    look.unanswered.clear()
+    text = f"its expression has no answer: {reason}"
+    return [PassedRule(rule.rule.name, text)] if is_open else []
+
+
+def _with_draw(chosen: Evaluation, draw: SplitDraw | TableHit) -> Evaluation:
+    """Add the slot in which a turn fell, or the row that took it."""
+    if isinstance(draw, TableHit):
+        return replace(chosen, reason=f"{chosen.reason}, {hit_text(draw)}", table=draw)
     return replace(chosen, reason=f"{chosen.reason}, {draw_text(draw)}", split=draw)
 
 

@@ -146,9 +146,15 @@ def _slot_lines(index: int, evaluation: Evaluation, width: int) -> Iterator[str]
 def _slot_texts(evaluation: Evaluation) -> list[str]:
     """Tell what a slot said, and every candidate of it that lost."""
     lost = [_loser_text(each) for each in _losers(evaluation)]
+    over = evaluation.passed_over
+    passed = (
+        []
+        if over is UNSET
+        else [f'passed over: rule "{each.rule_name}", {each.reason}' for each in over]
+    )
     candidate, reason = evaluation.candidate_model, evaluation.reason
     if evaluation.validation_failure is not None and lost:
-        return lost
+        return [*lost, *passed]
     if candidate is None or candidate in reason:
         said = reason
     elif reason == evaluation.policy.replace("_", " "):
@@ -157,7 +163,7 @@ def _slot_texts(evaluation: Evaluation) -> list[str]:
         said = f"{candidate} ({reason})"
     unknown = evaluation.unknown_capabilities
     unsure = [] if unknown is UNSET else [f"not known: {', '.join(unknown)}"]
-    return [said, *unsure, *(f"lost: {each}" for each in lost)]
+    return [said, *unsure, *(f"lost: {each}" for each in lost), *passed]
 
 
 def _losers(evaluation: Evaluation) -> list[RuleAttempt]:

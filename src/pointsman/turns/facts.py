@@ -16,7 +16,7 @@ from pointsman.kernel.literal import ClockTime, Count, Fraction, SignedUsd, Usd
 from pointsman.kernel.number import MicroUsd, billionths, microusd
 from pointsman.kernel.schema import conform
 from pointsman.placement.rules.zones import CLOUD, LOCAL, ZoneName
-from pointsman.placement.trace import Placed
+from pointsman.placement.trace import Gate, Placed
 from pointsman.turns.learning.evidence import Evidence
 from pointsman.turns.learning.pattern import ExploringSoFar
 from pointsman.turns.learning.pattern_row import PatternRow, Share, nearest_first
@@ -142,6 +142,12 @@ class TurnFacts(Struct, frozen=True, forbid_unknown_fields=True):
             return (CLOUD,)
         return placed.zones
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the items that the turn sends."""
+        placed = self.placement
+        return () if placed is None or placed.labels is UNSET else placed.labels
+
     def tokens_for(self, model: str) -> int:
         """Return the estimate for a model, else the one for any."""
         tokens = self.estimated_input_tokens
@@ -209,6 +215,8 @@ class GivenFacts(Struct, frozen=True, forbid_unknown_fields=True):
     split_units: SplitUnits | None = None
     stays_within: tuple[ZoneName, ...] = ()
     """The zones that the turn must stay within, as a placement would say."""
+    labels: tuple[str, ...] = ()
+    """The labels of the items that the turn sends, likewise."""
 
 
 def read_facts(document: Document) -> GivenFacts:
@@ -250,14 +258,22 @@ def turn_facts(given: GivenFacts, override: Override | None, message: str) -> Tu
         tool_names=UNSET if given.tool_names is None else given.tool_names,
         stops=given.stops or UNSET,
         split_units=UNSET if given.split_units is None else given.split_units,
-        placement=placed_within(given.stays_within),
+        placement=placed_within(
+            given.stays_within, given.labels, is_local=given.privacy_level == LOCAL
+        ),
     )
 
 
-def placed_within(zones: tuple[str, ...]) -> Placed | None:
-    """Return the placement of a turn whose caller names zones; None where it names none."""
+def placed_within(
+    zones: tuple[str, ...], labels: tuple[str, ...] = (), *, is_local: bool = False
+) -> Placed | None:
+    """Return the placement of a turn whose caller names zones or labels; None for neither."""
     zones = tuple(zone for zone in zones if zone != CLOUD)
-    return Placed("", "STATED", "zone", "the facts say so", zones=zones) if zones else None
+    if not zones and not labels:
+        return None
+    gate: Gate = "zone" if zones else "local" if is_local else "open"
+    said = ("", "STATED", gate, "the facts say so")
+    return Placed(*said, zones=zones or UNSET, labels=labels or UNSET)
 
 
 def with_seal(facts: TurnFacts, seal: Sealed) -> TurnFacts:

@@ -46,6 +46,11 @@ from pointsman.turns.rules import condition
 from pointsman.turns.rules.condition import Condition, When
 from pointsman.turns.rules.split import GivenSplit, RuleSplit, SplitBy, rule_split
 from pointsman.turns.rules.split import problems as split_problems
+from pointsman.turns.rules.table import OfferedTable, RuleTable, rule_table
+from pointsman.turns.rules.table import problems as table_problems
+
+Tables = Mapping[str, OfferedTable]
+NO_TABLES: Tables = {}
 
 
 class GivenDisagreement(Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,6 +81,7 @@ class GivenRule(Struct, frozen=True, forbid_unknown_fields=True):
     name: str | None = None
     split: GivenSplit | None = None
     by: SplitBy | None = None
+    decide: str | None = None
     second_opinion: GivenSecondOpinion | None = None
 
 
@@ -117,20 +123,25 @@ class RoutingRule(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     when: Condition
     use: str
-    """Its model; of a split the first one."""
+    """Its model; of a split or a table the first one."""
     split: RuleSplit | UnsetType = UNSET
+    table: RuleTable | UnsetType = UNSET
     second_opinion: SecondOpinion | UnsetType = UNSET
 
     @property
     def models(self) -> tuple[str, ...]:
         """Every model it may send turns to."""
+        if self.table is not UNSET:
+            return self.table.models
         if self.split is UNSET:
             return (self.use,)
         return tuple(each.model for each in self.split.targets if each.weight)
 
     @property
     def target_text(self) -> str:
-        """The model or the split in one line."""
+        """The model, the split or the table in one line."""
+        if self.table is not UNSET:
+            return f"decide {self.table.decision}: {', '.join(self.table.models)}"
         return self.use if self.split is UNSET else self.split.text
 
 
@@ -192,21 +203,26 @@ def read_policy(
     models: Mapping[str, Model],
     home: str,
     zones: Mapping[str, object] | None = None,
+    *,
+    tables: Tables = NO_TABLES,
 ) -> RoutingFile:
     """Read `routing.yaml` against the models there are; `home` is what `~` stands for.
 
-    With `zones`, those that placement.yaml names, a rule may ask for no other.
+    With `zones`, those that placement.yaml names, a rule may ask for no other. `tables`
+    are the decisions that rules may name.
     """
-    check = _Check(models, home, zones)
+    check = _Check(models, home, zones, tables)
     return conform(parse_yaml(text, source), RoutingFile, check.problems)
 
 
-def turn_policy(routing: RoutingFile, models: dict[str, Model], home: str) -> TurnPolicy:
+def turn_policy(
+    routing: RoutingFile, models: dict[str, Model], home: str, tables: Tables = NO_TABLES
+) -> TurnPolicy:
     """Put the policy together; without a global default the embedded model is it."""
     default = EMBEDDED_MODEL if routing.global_default is None else routing.global_default
     disagreement = routing.pattern_disagreement
     theirs = (rule.name for given in routing.workspaces.values() for rule in given.rules)
-    known = aliases(models)
+    known = _Targets(aliases(models), tables)
     rules = _rules(routing.rules, known, tuple(name for name in theirs if name is not None))
     shared = tuple(rule.name for rule in rules)
     return TurnPolicy(
@@ -281,20 +297,32 @@ def normal_path(path: str, home: str) -> str:
 
 
 def _rules(
-    given: tuple[GivenRule, ...], known: Mapping[str, str], taken: tuple[str, ...] = ()
+    given: tuple[GivenRule, ...], known: _Targets, taken: tuple[str, ...] = ()
 ) -> tuple[RoutingRule, ...]:
     names = rule_names(given, taken)
     return tuple(_rule(name, rule, known) for name, rule in zip(names, given, strict=True))
 
 
-def _rule(name: str, given: GivenRule, known: Mapping[str, str]) -> RoutingRule:
+class _Targets(Struct, frozen=True):
+    """What rules may name: models by ids and aliases, and tables."""
+
+    aliases: Mapping[str, str]
+    tables: Tables
+
+
+def _rule(name: str, given: GivenRule, known: _Targets) -> RoutingRule:
     when = condition.condition(given.when)
     asked = given.second_opinion
     opinion = UNSET if asked is None else second_opinion(asked)
+    if given.decide is not None:
+        table = rule_table(known.tables[given.decide], known.aliases)
+        first = table.models[0]
+        return RoutingRule(name, when, first, table=table, second_opinion=opinion)
     if given.split is None:
         return RoutingRule(name, when, model_id(given.use or ""), second_opinion=opinion)
-    split = rule_split(given.split, given.by or "session", known)
-    return RoutingRule(name, when, split.targets[0].model, split, opinion)
+    split = rule_split(given.split, given.by or "session", known.aliases)
+    first = split.targets[0].model
+    return RoutingRule(name, when, first, split, second_opinion=opinion)
 
 
 def rule_names(given: tuple[GivenRule, ...], taken: tuple[str, ...] = ()) -> list[str]:
@@ -332,11 +360,16 @@ class _Check:
     """The checks of document 002 §5.7 that a schema cannot make."""
 
     def __init__(
-        self, models: Mapping[str, Model], home: str, zones: Mapping[str, object] | None = None
+        self,
+        models: Mapping[str, Model],
+        home: str,
+        zones: Mapping[str, object] | None,
+        tables: Tables,
     ) -> None:
         self._models = models
         self._home = home
         self._zones = zones
+        self._tables = tables
 
     def problems(self, routing: RoutingFile, document: Document) -> Iterable[Problem]:
         yield from self._default_problems(routing.global_default, document, ("global_default",))
@@ -430,17 +463,22 @@ class _Check:
     def _target_problems(
         self, rule: GivenRule, document: Document, path: Path
     ) -> Iterable[Problem]:
-        """Check that a rule names one model or one split, of models there are."""
-        if (rule.use is None) == (rule.split is None):
-            message = "a rule has one of `use` and `split`"
-            code = Code.MISSING_KEY if rule.use is None else Code.INVALID_VALUE
+        """Check that a rule names one model, one split or one table, of models there are."""
+        named = [each for each in (rule.use, rule.split, rule.decide) if each is not None]
+        if len(named) != 1:
+            message = "a rule has one of `use`, `split` and `decide`"
+            code = Code.INVALID_VALUE if named else Code.MISSING_KEY
             yield document.problem(path, code, message)
+            return
+        if rule.split is None and rule.by is not None:
+            message = "`by` belongs to a `split`, and the rule has none"
+            yield document.problem((*path, "by"), Code.INVALID_VALUE, message)
+        if rule.decide is not None:
+            known_, place_ = aliases(self._models), (*path, "decide")
+            yield from table_problems(rule.decide, self._tables, known_, document, place_)
             return
         if rule.split is None:
             yield from self._model_problems(rule.use, document, (*path, "use"))
-            if rule.by is not None:
-                message = "`by` belongs to a `split`, and the rule has none"
-                yield document.problem((*path, "by"), Code.INVALID_VALUE, message)
             return
         known, unknown = aliases(self._models), False
         for name in rule.split:

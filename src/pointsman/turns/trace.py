@@ -45,12 +45,29 @@ class SplitDraw(Struct, frozen=True, forbid_unknown_fields=True):
     total: int
 
 
+class TableHit(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """The row of a rule's table that took a turn, from 0; its default where there is no row."""
+
+    decision: str
+    row: int | None
+    label: str
+    reason: str
+
+
 class RuleAttempt(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A rule that matched and whose model was rejected."""
 
     rule_name: str
     candidate_model: str
     validation_failure: ValidationFailure
+    reason: str
+    table: TableHit | UnsetType = UNSET
+
+
+class PassedRule(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A rule that was passed over for want of an answer, and why there was none."""
+
+    rule_name: str
     reason: str
 
 
@@ -78,6 +95,8 @@ class Evaluation(Struct, frozen=True, forbid_unknown_fields=True):
     is_exploring: bool | UnsetType = UNSET
     unknown_capabilities: tuple[str, ...] | UnsetType = UNSET
     split: SplitDraw | UnsetType = UNSET
+    passed_over: tuple[PassedRule, ...] | UnsetType = UNSET
+    table: TableHit | UnsetType = UNSET
 
 
 class Banner(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

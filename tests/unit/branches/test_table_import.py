@@ -21,6 +21,10 @@ from pointsman.kernel.document import Document
 NAMESPACE = "https://www.omg.org/spec/DMN/20230324/MODEL/"
 
 
+def read_dmn(text: bytes, source: str, **given: Any) -> Document:
+    return dmn_decisions(text, source, **given).document
+
+
 def decided(document: Document, context: dict[str, Any]) -> BranchOutcome:
     policy = branch_policy([read_document(document)])
     facts = read_facts(policy.decisions[0].id, context)
@@ -49,14 +53,20 @@ def decided(document: Document, context: dict[str, Any]) -> BranchOutcome:
         ('"it\'s"', "x == 'it\\'s'"),
         ('"a \\"b\\""', "x == 'a \"b\"'"),
         ("null", "x == null"),
+        ('>= date("2026-01-31")', "parse(x) >= parse('2026-01-31')"),
+        (
+            '[date("2026-01-01")..date("2026-02-01"))',
+            "(parse(x) >= parse('2026-01-01') and parse(x) < parse('2026-02-01'))",
+        ),
+        ("> limit", "x > limit"),
     ],
 )
 def test_cells_become_conditions(cell: str, wanted: str) -> None:
-    assert condition_of("x", cell) == wanted
+    assert condition_of("x", cell, names={"limit"}) == wanted
 
 
 @pytest.mark.parametrize("cell", ["Age", "f(1)", "[1..", "[1..2", "< ", "1 2", "not(1", "1,", "@",
-                                  'date("2026-01-01")', "x" * 5_000])  # fmt: skip
+                                  'time("08:00:00")', "x" * 5_000])  # fmt: skip
 def test_cells_with_names_or_functions_are_refused(cell: str) -> None:
     with pytest.raises(ExpressionRefused):
         condition_of("x", cell)
@@ -201,7 +211,7 @@ def test_dmn_tables_decide_by_their_hit_policy(
 ) -> None:
     outputs = [STATUS, ("Rate", "string", "")]
     text = dmn(f'hitPolicy="{policy}"', [AGE, RISK], outputs, RULES)
-    assert plain(decided(dmn_decisions(text, "loan.dmn"), context).output) == wanted
+    assert plain(decided(read_dmn(text, "loan.dmn"), context).output) == wanted
 
 
 @pytest.mark.parametrize(
@@ -212,21 +222,21 @@ def test_dmn_tables_collect_numbers(aggregation: str, wanted: Any) -> None:
     policy = f'hitPolicy="COLLECT" aggregation="{aggregation}"'
     rules = [[">=18", "0.5"], [">=60", "0.25"], ["<18", "0"]]
     text = dmn(policy, [AGE], [("Fee", "number", "")], rules)
-    outcome = decided(dmn_decisions(text, "fee.dmn"), {"Age": 70})
+    outcome = decided(read_dmn(text, "fee.dmn"), {"Age": 70})
     assert plain(outcome.output) == wanted
     assert outcome.selected_targets == ("0.5", "0.25")
 
 
 def test_a_single_output_is_the_target_and_unique_is_the_policy_where_none_is_named() -> None:
     text = dmn("", [AGE], [("Status", "string", "")], [[">=18", '"grown"'], ["<18", '"young"']])
-    outcome = decided(dmn_decisions(text, "a.dmn"), {"Age": 18})
+    outcome = decided(read_dmn(text, "a.dmn"), {"Age": 18})
     assert (outcome.selected_targets, plain(outcome.output)) == (("grown",), "grown")
-    assert decided(dmn_decisions(text, "a.dmn", default="x"), {}).selected_targets == ("x",)
+    assert decided(read_dmn(text, "a.dmn", default="x"), {}).selected_targets == ("x",)
 
 
 def problems(text: bytes) -> list[str]:
     with pytest.raises(DocumentError) as caught:
-        read_document(dmn_decisions(text, "a.dmn"))
+        read_document(read_dmn(text, "a.dmn"))
     return [str(each) for each in caught.value.problems]
 
 
@@ -256,6 +266,33 @@ def test_a_computed_column_and_a_decision_that_is_no_table_are_refused() -> None
     assert "there is no decision" in problems(empty)[0]
 
 
+def test_the_tables_that_can_be_read_are_and_the_rest_is_listed() -> None:
+    one = dmn("", [("Age", "number", "")], [("S", "", "")], [["> Limit", '"old"']]).decode()
+    head, _, rest = one.partition(">")
+    if head.startswith("<?xml"):
+        first, _, rest = rest.partition(">")
+        head = f"{head}>{first}"
+    text = (
+        f'{head}><inputData id="i" name="Limit"/>'
+        '<decision id="literal"><literalExpression><text>1</text></literalExpression></decision>'
+        f"{rest}"
+    )
+    found = dmn_decisions(text.encode(), "t.dmn")
+    assert [each.message for each in found.unread] == ["`literal` is not a decision table"]
+    outcome = decided(found.document, {"Age": 70, "Limit": 65})
+    assert outcome.selected_targets == ("old",)
+    assert decided(found.document, {"Age": 60, "Limit": 65}).is_default
+
+
+def test_a_cell_compares_dates_as_dates() -> None:
+    given = dmn("", [("Since", "date", "")], [("S", "", "")], [['< date("2026-01-31")', '"old"']])
+    document = read_dmn(given, "t.dmn")
+    assert not decided(document, {"Since": "2026-01-30T23:59:59Z"}).is_default
+    assert decided(document, {"Since": "2026-01-31"}).is_default
+    with pytest.raises(ExpressionRefused, match="is no date"):
+        condition_of("x", 'date("soon")')
+
+
 BOMB = b"""<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>
 <definitions>&b;</definitions>"""
 
@@ -276,4 +313,4 @@ BOMB = b"""<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a "aaaaaaaaaa"><!ENTITY b 
 )
 def test_hostile_xml_is_refused(text: bytes, said: str) -> None:
     with pytest.raises(DocumentError, match=said):
-        dmn_decisions(text, "a.dmn")
+        read_dmn(text, "a.dmn")

@@ -247,9 +247,9 @@ def test_jobs_are_listed_the_newest_first(pointsman: Pointsman) -> None:
         read_job(place, "%")
 
 
-def judge(pointsman: Pointsman, name: str, score: Billionths, at: int) -> None:
+def judge(pointsman: Pointsman, name: str, score: Billionths, at: int, **more: Any) -> None:
     names = Names(name, "t-1", Instant(at))
-    told = Feedback("d-1", score, "", None)
+    told = Feedback("d-1", score, "", None, **more)
     pointsman.decision_recorder.recorder().record(feedback_draft(names, told))
 
 
@@ -322,6 +322,18 @@ def test_what_a_judge_found_outweighs_what_was_shown() -> None:
     found = TurnScore("t", ONE, ONE, False, Instant(5), "cli", 5, "found", is_judged=True)
     for order in ([shown, found], [found, shown]):
         assert weightiest_scores(order) == (found,)
+
+
+def test_what_a_test_showed_later_does_not_outweigh_what_was_said(
+    pointsman: Pointsman, jobs: BulkJobs
+) -> None:
+    with closing(PatternStore(pointsman.home.patterns)) as store:
+        store.record(A_LOOK, b"", model="acme:big", turn_id="t-1", cost_microusd=MicroUsd(5),
+                     latency_ms=1, pricing_version="", at=Instant(1))  # fmt: skip
+    judge(pointsman, "f-said", ZERO, 10)
+    judge(pointsman, "f-test", ONE, 20, sign="test", exit_code=0)
+    assert rescored(jobs) == {"verdicts": 2, "turns": 1, "counted": 1}
+    assert mean(pointsman) == ZERO
 
 
 def test_what_was_said_outweighs_what_was_shown_in_any_order() -> None:

@@ -25,11 +25,8 @@ from pointsman.audit.backtest.run_sums import (
 from pointsman.turns.registry.models import Model
 from pointsman.turns.registry.prices import PER_TOKENS, Price
 
-LEAST_SAME_RULE: Final = 10
-"""So many recorded runs must be alike where the same rule takes them. Fewer make no interval."""
-
-LEAST_ALIKE: Final = 20
-"""So many must be, where the turns are alike by their facts alone."""
+LEAST_RUNS: Final = 10
+"""So many recorded runs must be alike. Fewer make no interval that holds."""
 
 NORMAL_95: Final = 1.959964
 _FEW: Final = (0.0, 12.706, 4.303, 3.182, 2.776)
@@ -38,7 +35,6 @@ _FEW: Final = (0.0, 12.706, 4.303, 3.182, 2.776)
 MICRO: Final = 1_000_000
 
 MeasureName = Literal["cost_usd", "output_tokens", "latency_ms", "score", "failed_share"]
-Basis = Literal["same_rule", "alike"]
 
 
 class MovedTurns(Struct, frozen=True):
@@ -68,14 +64,13 @@ class ForecastMeasure(Struct, frozen=True):
 
 
 class Support(Struct, frozen=True):
-    """The basis of a forecast: turns as they were, and estimates by the likeness of recorded.
+    """The basis of a forecast: turns as they were, and those estimated from recorded runs.
 
     `unsupported` says why turns were left out, and how many; `refused` get no model any more.
     """
 
     kept: int
-    same_rule: int
-    alike: int
+    estimated: int
     unsupported: dict[str, int]
     refused: int
     uncalled: int
@@ -101,14 +96,15 @@ class ForecastSums(Struct, frozen=True):
     runs: tuple[tuple[str, Likeness, RunSums], ...] = ()
 
 
-class _Group:
-    """Turns that are estimated from the same recorded runs."""
+class SupportedTurns:
+    """Turns that are alike, and the recorded runs they are estimated from."""
 
-    def __init__(self, model: str, basis: Basis, runs: RunSums) -> None:
-        self.model, self.basis, self.runs = model, basis, runs
+    def __init__(self, model: str, alike: Likeness, runs: RunSums) -> None:
+        self.model, self.alike, self.runs = model, alike, runs
         self.before, self.estimated = NO_TURNS, 0
 
     def add(self, moved: MovedTurns) -> None:
+        """Add turns."""
         self.before += moved.before
         self.estimated += moved.estimated
 
@@ -123,7 +119,7 @@ class _Sample(Struct, frozen=True):
 
 def make_forecast(parts: Sequence[ForecastSums], models: Mapping[str, Model]) -> Forecast:
     """Add up the parts and estimate; `models` are those of the other policy."""
-    groups, unsupported = _find_support(parts)
+    groups, unsupported = find_support(parts)
     kept = sum((each.kept for each in parts), NO_TURNS)
     table = _Table(kept, groups, models)
     kept_cost = (sum(each.kept_microusd for each in parts), sum(e.unpriced_kept for e in parts))
@@ -137,16 +133,12 @@ def make_forecast(parts: Sequence[ForecastSums], models: Mapping[str, Model]) ->
         table.score(),
         table.failures(),
     ]
-    counts = Counter[str]()
-    for each in groups:
-        counts[each.basis] += each.before.turns
     unpriced += kept_cost[1] + kept.unpriced
     if unpriced:
         unsupported["a price is unknown: left out of the cost alone"] = unpriced
     support = Support(
         kept.turns,
-        counts["same_rule"],
-        counts["alike"],
+        sum(each.before.turns for each in groups),
         dict(unsupported.most_common()),
         sum(each.refused for each in parts),
         sum(each.uncalled for each in parts),
@@ -159,50 +151,40 @@ def _is_priced(models: Mapping[str, Model], name: str) -> bool:
     return price is not None and None not in {price.input, price.output}
 
 
-def _find_support(parts: Sequence[ForecastSums]) -> tuple[list[_Group], Counter[str]]:
+def find_support(
+    parts: Sequence[ForecastSums],
+) -> tuple[list[SupportedTurns], Counter[str]]:
     """Find the recorded runs that are like the turns which move, or say why there are none."""
     runs: defaultdict[tuple[str, Likeness], list[RunSums]] = defaultdict(list)
     moved: defaultdict[tuple[str, Likeness], list[MovedTurns]] = defaultdict(list)
     for part in parts:
         for model, alike, sums in part.runs:
             runs[model, alike].append(sums)
-            runs[model, alike.by_facts].append(sums)
         for model, alike, turns in part.moved:
             moved[model, alike].append(turns)
     known = {model for model, _ in runs}
-    summed = {key: add_run_sums(found) for key, found in runs.items()}
-    groups: dict[tuple[str, Likeness], _Group] = {}
+    groups: list[SupportedTurns] = []
     unsupported: Counter[str] = Counter()
     for (model, alike), moves in sorted(moved.items()):
-        basis, at = _basis(summed, model, alike)
-        if basis is None:
+        sums = add_run_sums(runs.get((model, alike), [RunSums()]))
+        if sums.runs < LEAST_RUNS:
             reason = f"too few recorded turns of {model} are alike"
             if model not in known:
                 reason = f"no turn of {model} is recorded"
             unsupported[reason] += sum(each.before.turns for each in moves)
             continue
-        group = groups.setdefault((model, at), _Group(model, basis, summed[model, at]))
+        group = SupportedTurns(model, alike, sums)
         for each in moves:
             group.add(each)
-    return [*groups.values()], unsupported
-
-
-def _basis(
-    runs: Mapping[tuple[str, Likeness], RunSums], model: str, alike: Likeness
-) -> tuple[Basis | None, Likeness]:
-    none = RunSums()
-    if runs.get((model, alike), none).runs >= LEAST_SAME_RULE:
-        return "same_rule", alike
-    if runs.get((model, alike.by_facts), none).runs >= LEAST_ALIKE:
-        return "alike", alike.by_facts
-    return None, alike
+        groups.append(group)
+    return groups, unsupported
 
 
 class _Table:
     """The measures of kept and estimated turns together."""
 
     def __init__(
-        self, kept: CalledTurnSums, groups: Sequence[_Group], models: Mapping[str, Model]
+        self, kept: CalledTurnSums, groups: Sequence[SupportedTurns], models: Mapping[str, Model]
     ) -> None:
         self._kept, self._groups, self._models = kept, groups, models
 
@@ -248,7 +230,7 @@ class _Table:
         groups = [
             each
             for each in self._groups
-            if each.runs.scores[0] >= _least(each.basis) and each.before.scored
+            if each.runs.scores[0] >= LEAST_RUNS and each.before.scored
         ]
         samples = [_score_sample(each.before.scored, each.runs.scores) for each in groups]
         estimated = sum(each.before.scored for each in groups)
@@ -282,10 +264,6 @@ class _Table:
         return value(self._kept) + sum(value(each.before) for each in self._groups)
 
 
-def _least(basis: Basis) -> int:
-    return LEAST_SAME_RULE if basis == "same_rule" else LEAST_ALIKE
-
-
 def _mean_sample(turns: int, runs: int, total: float, squares: float) -> _Sample:
     """Estimate the sum over some turns by the mean of recorded runs.
 
@@ -311,7 +289,7 @@ def _share_sample(turns: int, hits: int, tries: int) -> _Sample:
     return _Sample(turns * share, spread * (turns * turns / tries + turns), max(1, tries - 1))
 
 
-def _cost_sample(group: _Group, turns: int, price: Price) -> _Sample:
+def _cost_sample(group: SupportedTurns, turns: int, price: Price) -> _Sample:
     """Estimate cost: the input by its own estimate, the answer by the mean of recorded runs."""
     runs, first = group.runs.runs, group.runs.firsts
     plain, written = price.input or 0, price.cache_write

@@ -26,11 +26,6 @@ class Likeness(Struct, frozen=True, order=True):
     traits: str
     size: int
 
-    @property
-    def by_facts(self) -> Likeness:
-        """The likeness by facts alone."""
-        return Likeness("", self.traits, self.size)
-
 
 def likeness_of(facts: TurnFacts, way: str) -> Likeness:
     """Return what makes other turns like this one."""

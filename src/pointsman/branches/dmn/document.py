@@ -1,6 +1,8 @@
 """Decision tables of DMN 1.3 to 1.5: literal S-FEEL tests, every hit policy, as our decisions.
 
-Not FEEL: a cell with a name or a function, or a decision that is no table, is refused.
+Not FEEL: a cell may compare with a date and with the name of input data; other names and
+functions, and a decision that is no table, are not read. The tables that can be read are, and
+the rest is listed with its reasons.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn
 from xml.parsers import expat
 
+from msgspec import Struct
+
 from pointsman.branches.dmn.table_import import (
     NO_MATCH,
     ImportedRule,
@@ -16,6 +20,7 @@ from pointsman.branches.dmn.table_import import (
     document_of,
     literal_value,
 )
+from pointsman.branches.policy import read_document
 from pointsman.errors import DocumentError, Place, Problem
 from pointsman.expressions.builtins import text_of
 from pointsman.expressions.syntax import ExpressionRefused
@@ -136,24 +141,53 @@ _KINDS = {
 }  # fmt: skip
 
 
-def dmn_decisions(text: bytes, source: str, *, default: str = NO_MATCH) -> Document:
-    """Read the tables of a DMN file as a document of decisions.
+class ReadTables(Struct, frozen=True):
+    """The tables of a file that could be read, and the reasons why the others could not."""
+
+    document: Document
+    unread: tuple[Problem, ...]
+
+
+def dmn_decisions(text: bytes, source: str, *, default: str = NO_MATCH) -> ReadTables:
+    """Read the tables of a DMN file as a document of decisions, or raise where there is none.
 
     A rule's target is the text of its first output; its `output` is the value, or a mapping where
     there are several. `default` is the target where a table has no default output.
     """
-    problems: list[Problem] = []
-    decisions = list(read_elements(text, source).every("decision"))
-    made = [_decision(each, source, default, problems) for each in decisions]
+    top = read_elements(text, source)
+    decisions = list(top.every("decision"))
+    names = frozenset(each.attributes.get("name", "") for each in top.every("inputData"))
+    unread: list[Problem] = []
+    made: list[Json] = []
+    places: list[list[Position]] = []
+    for element in decisions:
+        problems: list[Problem] = []
+        found = _decision(element, source, default, names, problems)
+        rows = [rule.at for rule in element.every("rule")]
+        problems = problems or _own_problems(source, found, rows)
+        unread += problems
+        if not problems:
+            made.append(found)
+            places.append(rows)
     if not decisions:
-        problems.append(Problem(Place(source, 1, 1), Code.MISSING_KEY, "there is no decision"))
-    if problems:
-        raise DocumentError(in_order(problems))
-    places = [[rule.at for rule in each.every("rule")] for each in decisions]
-    return document_of(source, made, places)
+        unread.append(Problem(Place(source, 1, 1), Code.MISSING_KEY, "there is no decision"))
+    if not made:
+        raise DocumentError(in_order(unread))
+    return ReadTables(document_of(source, made, places), tuple(in_order(unread)))
 
 
-def _decision(element: Element, source: str, default: str, problems: list[Problem]) -> Json:
+def _own_problems(source: str, decision: Json, rows: list[Position]) -> list[Problem]:
+    """Return what our own reader finds wrong with one decision."""
+    try:
+        read_document(document_of(source, [decision], [rows]))
+    except DocumentError as error:
+        return list(error.problems)
+    return []
+
+
+def _decision(
+    element: Element, source: str, default: str, names: frozenset[str], problems: list[Problem]
+) -> Json:
     tables = element.all("decisionTable")
     name = element.attributes.get("id") or element.attributes.get("name", "")
     if len(tables) != 1:
@@ -161,12 +195,15 @@ def _decision(element: Element, source: str, default: str, problems: list[Proble
         hint = "only decision tables are read"
         problems.append(Problem(Place(source, *element.at), Code.INVALID_VALUE, message, hint))
         return {}
-    return _Table(tables[0], source, problems).decision(name, element, default)
+    return _Table(tables[0], source, names, problems).decision(name, element, default)
 
 
 class _Table:
-    def __init__(self, table: Element, source: str, problems: list[Problem]) -> None:
+    def __init__(
+        self, table: Element, source: str, names: frozenset[str], problems: list[Problem]
+    ) -> None:
         self._table = table
+        self._names = names
         self._source = source
         self._problems = problems
         self._inputs = table.all("input")
@@ -184,13 +221,18 @@ class _Table:
             "type": "rule_table",
             "hit_policy": policy,
             "default": {"target": self._default() or default},
-            "rules": Sheet(self._source, paths, rows, is_bare=False).rules(self._problems),
+            "rules": Sheet(self._source, paths, rows, is_bare=False, names=self._names).rules(
+                self._problems
+            ),
         }
         if "aggregation" in attributes:
             found["aggregate"] = attributes["aggregation"].lower()
         if policy in {"output_priority", "output_order"}:
             found["output_values"] = self._sort_outputs(rows)
-        variables = self._variables(paths)
+        # A cell that compares with other input data reads more than the columns declare.
+        cells = " ".join(cell for row in rows for cell in row.cells)
+        reads_others = any(name and name in cells for name in self._names)
+        variables = {} if reads_others else self._variables(paths)
         return found | ({"variables": variables} if variables else {})
 
     def _path(self, column: Element) -> str:

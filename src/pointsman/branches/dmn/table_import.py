@@ -36,6 +36,8 @@ class Sheet(Struct, frozen=True):
     paths: tuple[str, ...]
     rows: tuple[ImportedRule, ...]
     is_bare: bool
+    names: frozenset[str] = frozenset()
+    """The names of values that cells may compare with."""
 
     def rules(self, problems: list[Problem]) -> list[Json]:
         """Return the rules as they would be written; note a problem for each that cannot be."""
@@ -45,7 +47,7 @@ class Sheet(Struct, frozen=True):
         parts: list[str] = []
         for number, (path, cell) in enumerate(zip(self.paths, row.cells, strict=True)):
             try:
-                parts.append(condition_of(path, cell, is_bare=self.is_bare))
+                parts.append(condition_of(path, cell, is_bare=self.is_bare, names=self.names))
             except ExpressionRefused as refusal:
                 message = f"cell {number + 1}: column {refusal.column}: {refusal.message}"
                 problems.append(self.problem(row.at, message, refusal.hint))

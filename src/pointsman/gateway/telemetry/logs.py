@@ -61,10 +61,12 @@ class LogLine(Struct, frozen=True, gc=False):
     event: Event = "request"
 
 
-class _RequestLine(Struct, frozen=True, gc=False):
+class RequestLogLine(Struct, frozen=True, gc=False):
+    """A call to a model endpoint."""
+
     time: str
     level: Level
-    event: Event
+    event: Literal["request"]
     endpoint: str
     status: int
     elapsed_ms: float
@@ -80,15 +82,78 @@ class _RequestLine(Struct, frozen=True, gc=False):
     cost_microusd: int | None
 
 
-class _ApiLine(Struct, frozen=True, gc=False):
+class ApiLogLine(Struct, frozen=True, gc=False):
+    """A call to any other route; health checks and scrapes only where they fail."""
+
     time: str
     level: Level
-    event: Event
+    event: Literal["api"]
     endpoint: str
     status: int
     elapsed_ms: float
     error_class: str
 
+
+class UnforeseenLogLine(Struct, frozen=True):
+    """An error that no code foresaw: its kind, and the last places in the code that it passed."""
+
+    time: str
+    level: Literal["error"]
+    event: Literal["unforeseen"]
+    error: str
+    places: list[str]
+
+
+class PolicyLogLine(Struct, frozen=True):
+    """Another published policy is in force, or was refused for the problems it has."""
+
+    time: str
+    level: Literal["info", "error"]
+    event: Literal["policy", "policy_refused"]
+    policy_id: str
+    number: int
+    problems: Sequence[str]
+
+
+class SharedLogLine(Struct, frozen=True):
+    """A problem with the state that replicas share."""
+
+    time: str
+    level: Literal["warning"]
+    event: Literal["shared"]
+    message: str
+
+
+class WorkerLogLine(Struct, frozen=True):
+    """A worker ended and is begun again."""
+
+    time: str
+    level: Literal["warning"]
+    event: Literal["worker_ended"]
+    worker: int
+    process: int
+    ended: str
+
+
+class LossLogLine(Struct, frozen=True):
+    """So many lines were dropped, because the reader of the log was too slow."""
+
+    time: str
+    level: Literal["warning"]
+    event: Literal["lines_dropped"]
+    lines: int
+
+
+LOG_LINES: Final = (
+    RequestLogLine,
+    ApiLogLine,
+    UnforeseenLogLine,
+    PolicyLogLine,
+    SharedLogLine,
+    WorkerLogLine,
+    LossLogLine,
+)
+"""Every kind of line there is; docs/reference/schemas/log-line.json is their schema."""
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -123,44 +188,30 @@ class Log:
         """Log an unforeseen error: its kind and its place, not its message."""
         frames = traceback.extract_tb(error.__traceback__)
         places = [f"{each.filename.rpartition('/')[2]}:{each.lineno}" for each in frames[-5:]]
-        value = {
-            "time": instant_text(self._clock.now()),
-            "level": "error",
-            "event": "unforeseen",
-            "error": type(error).__name__,
-            "places": places,
-        }
-        self._write(msgspec.json.encode(value) + b"\n")
+        at, kind = instant_text(self._clock.now()), type(error).__name__
+        self._tell(UnforeseenLogLine(at, "error", "unforeseen", kind, places))
 
     def policy(self, policy_id: str, number: int, refused: Sequence[str]) -> None:
         """Tell that another published policy is in force, or which was refused and why."""
-        value = {
-            "time": instant_text(self._clock.now()),
-            "level": "error" if refused else "info",
-            "event": "policy_refused" if refused else "policy",
-            "policy_id": policy_id,
-            "number": number,
-            "problems": refused,
-        }
-        self._write(msgspec.json.encode(value) + b"\n")
+        at = instant_text(self._clock.now())
+        told = (policy_id, number, refused)
+        if refused:
+            self._tell(PolicyLogLine(at, "error", "policy_refused", *told))
+        else:
+            self._tell(PolicyLogLine(at, "info", "policy", *told))
 
     def shared_warning(self, message: str) -> None:
         """Log a problem with the state that replicas share."""
         at = instant_text(self._clock.now())
-        value = {"time": at, "level": "warning", "event": "shared", "message": message}
-        self._write(msgspec.json.encode(value) + b"\n")
+        self._tell(SharedLogLine(at, "warning", "shared", message))
 
     def worker_ended(self, number: int, process: int, ended: str) -> None:
         """Log how a worker ended that is begun again."""
-        value = {
-            "time": instant_text(self._clock.now()),
-            "level": "warning",
-            "event": "worker_ended",
-            "worker": number,
-            "process": process,
-            "ended": ended,
-        }
-        self._write(msgspec.json.encode(value) + b"\n")
+        at = instant_text(self._clock.now())
+        self._tell(WorkerLogLine(at, "warning", "worker_ended", number, process, ended))
+
+    def _tell(self, line: Struct) -> None:
+        self._write(msgspec.json.encode(line) + b"\n")
 
     def flush(self) -> None:
         """Write all waiting lines before this returns."""
@@ -177,9 +228,8 @@ class Log:
         self._is_due = False
         asyncio.get_running_loop().run_in_executor(None, self.flush)
 
-    def _loss(self, count: int) -> dict[str, object]:
-        at = instant_text(self._clock.now())
-        return {"time": at, "level": "warning", "event": "lines_dropped", "lines": count}
+    def _loss(self, count: int) -> LossLogLine:
+        return LossLogLine(instant_text(self._clock.now()), "warning", "lines_dropped", count)
 
 
 @lru_cache(4)
@@ -188,7 +238,7 @@ def _second_text(second: int) -> str:
     return instant_text(Instant(second * SECOND)).partition(".")[0]
 
 
-def _json_line(line: LogLine) -> _RequestLine | _ApiLine:
+def _json_line(line: LogLine) -> RequestLogLine | ApiLogLine:
     level: Level = "info"
     if line.status >= 400 or line.error_class:
         level = "warning" if line.status < 500 else "error"
@@ -196,11 +246,11 @@ def _json_line(line: LogLine) -> _RequestLine | _ApiLine:
     at, elapsed_ms = f"{_second_text(second)}.{micros:06d}Z", line.elapsed_us / 1000
     if line.event == "api":
         told = (line.endpoint, line.status, elapsed_ms, line.error_class)
-        return _ApiLine(at, level, line.event, *told)
-    return _RequestLine(
+        return ApiLogLine(at, level, "api", *told)
+    return RequestLogLine(
         at,
         level,
-        line.event,
+        "request",
         line.endpoint,
         line.status,
         elapsed_ms,

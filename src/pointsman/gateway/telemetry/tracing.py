@@ -70,8 +70,31 @@ class CallSpan(Struct, frozen=True):
     parent: TraceContext | None
 
 
+class DecisionSpan(Struct, frozen=True):
+    """One decision about a turn: its first, or one after a failure. No text of any message."""
+
+    kind: str
+    started_ns: int
+    ended_ns: int
+    session_id: str
+    turn_id: str
+    decision_id: str
+    model: str
+    policy: str
+    rule: str
+    placement_rule: str
+    gate: str
+    rejected: int
+    fallback_from: tuple[str, ...]
+    parent: TraceContext | None
+
+
 class Tracing(Protocol):
     """Where spans go."""
+
+    def decided(self, span: DecisionSpan) -> None:
+        """Take a decision that was handed in. Does not wait."""
+        ...
 
     def call_ended(self, span: CallSpan) -> None:
         """Take a call that ended. Does not wait."""

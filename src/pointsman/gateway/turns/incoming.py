@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Final, Literal, cast, get_args
@@ -155,6 +156,7 @@ class TurnRequest(Struct, frozen=True):
     privacy: Privacy
     workspace: str | None
     operation: Operation = ""
+    labels: tuple[str, ...] = ()
 
     def login_at(self, provider: Provider | None) -> CallerLogin | None:
         """Return the caller's own login, for a provider that takes it in the request's format."""
@@ -184,6 +186,7 @@ def incoming(
         resolve_model(seen.model, in_force),
         privacy_of(asked, caller),
         workspace or None,
+        labels=labels_of_header(asked),
     )
 
 
@@ -196,6 +199,25 @@ def caller_facts(asked: Asked, caller: Principal) -> CallerFacts:
     agent = asked.header(b"x-pointsman-agent") or asked.header(b"user-agent")
     product = agent.partition("/")[0].partition(" ")[0][:MOST_OF_AGENT]
     return CallerFacts(caller.key_id, caller.name, caller.tenant, ascii_lower(product))
+
+
+_LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
+MOST_LABELS: Final = 32
+"""Labels that one request may name; a table seldom has more."""
+
+
+def labels_of_header(asked: Asked) -> tuple[str, ...]:
+    """Return the labels that a caller says its request's items have."""
+    if b"x-pointsman-labels" not in asked.headers:
+        return ()
+    given = asked.header(b"x-pointsman-labels")
+    names = tuple(dict.fromkeys(each.strip() for each in given.split(",")))
+    if len(names) > MOST_LABELS or not all(_LABEL.fullmatch(each) for each in names):
+        raise InputError(
+            f"`x-pointsman-labels: {given[:40]}` names no labels",
+            hint="names of placement.yaml, with commas between",
+        )
+    return names
 
 
 def privacy_of(asked: Asked, caller: Principal) -> Privacy:

@@ -25,6 +25,7 @@ from pointsman.gateway.turns.incoming import (
     SessionHints,
     TurnRequest,
     conversation,
+    labels_of_header,
     privacy_of,
     resolve_model,
 )
@@ -88,6 +89,7 @@ class PassThroughEndpoint(ModelEndpoint):
             privacy_of(asked, caller),
             workspace or None,
             self._operation,
+            labels_of_header(asked),
         )
 
     def _check_provider(self, model: str, in_force: InForce) -> None:

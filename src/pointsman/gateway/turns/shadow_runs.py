@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from pointsman.calls.call_end import CallEnd
@@ -88,6 +88,9 @@ class ShadowRuns:
         """See to a turn whose answer is out. Does not wait."""
         ruling, end = live.ruling, live.end
         if ruling is None or end is None or end.error_class or live.locked is not None:
+            return
+        if ruling.trace.opinion is not UNSET:
+            # Which model answers depends on how hard the question is: nothing is learned from it.
             return
         shadow = shadow_ruling(live.turn_id, policies_in_force(live.in_force), ruling)
         is_drawn = shadow is not None or _is_exploring(ruling)

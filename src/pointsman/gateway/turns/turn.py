@@ -26,17 +26,24 @@ from pointsman.errors import ConfirmationNeeded, RoutingFailed
 from pointsman.gateway.serving.http import Headers
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.gateway.telemetry.call_telemetry import count_ruling
-from pointsman.gateway.telemetry.tracing import TRACEPARENT, TraceContext, trace_context
+from pointsman.gateway.telemetry.tracing import (
+    TRACEPARENT,
+    DecisionSpan,
+    TraceContext,
+    trace_context,
+)
 from pointsman.gateway.turns.incoming import TurnRequest
 from pointsman.kernel.record import Aside, Names
-from pointsman.providers.dialects.masked_body import Restoring, mask_body
+from pointsman.providers.dialects.look import look
+from pointsman.providers.dialects.masked_body import MaskedBody, Restoring, mask_body
 from pointsman.providers.dialects.words_before import with_text_of_last_user
 from pointsman.providers.port import provider_request_id
 from pointsman.recording.key_limits import Admission
+from pointsman.recording.labels import ToolItems, items_in_body
 from pointsman.recording.placing import MaskedRequest
 from pointsman.recording.ruling import PlacementRuling, Ruling
 from pointsman.recording.taints import ITEM
-from pointsman.signals.sensitivity import LongText, sensitivity_steps
+from pointsman.signals.sensitivity import LongText, sensitivity_of_parts, sensitivity_steps
 from pointsman.signals.tokens import count_tokens
 from pointsman.storage.policies.policies import InForce
 from pointsman.storage.writer.durability import Durability
@@ -208,13 +215,30 @@ class LiveTurn:
             return look.everything()
         return LongText([*look.parts], self.parts.memos.findings)
 
+    def tools(self) -> ToolItems:
+        """Return the calls of tools that the request carries."""
+        return items_in_body(self.request.asked.body)
+
     def mask(self) -> MaskedRequest:
         """Mask the request; from now on it goes to models in the cloud under placeholders alone."""
-        pointsman = self.parts.pointsman
-        self.masked = pointsman.mask_request(
-            self.in_force, self.session_id, self.request.asked.body
-        )
-        return self.masked
+        pointsman, body = self.parts.pointsman, self.request.asked.body
+        masked = pointsman.mask_request(self.in_force, self.session_id, body)
+        if self.request.look.parts is not None and not masked.found.obstacle:
+            masked = replace(masked, found=self._look_again(masked))
+        self.masked = masked
+        return masked
+
+    def _look_again(self, masked: MaskedRequest) -> MaskedBody:
+        """Look through a long masked request part by part, as it was looked through before."""
+        found, memos = masked.found, self.parts.memos
+        seen = look(self.request.dialect, found.body, memos)
+        key = self.parts.pointsman.home.content_key()
+        parts = [] if seen.parts is None else [*seen.parts]
+        kinds = sensitivity_of_parts(parts, key, memos.findings)
+        left = masked.placeholders.chosen_kinds(kinds.kinds)
+        if not left and not kinds.has_failed:
+            return found
+        return replace(found, obstacle=f"{', '.join(left) or 'a value'} is found in it still")
 
     def restoring_for(self, model: str) -> Restoring | None:
         """Return what puts values back into a model's answer; None where it sees them as they are.
@@ -289,9 +313,32 @@ class LiveTurn:
             names, self.in_force, ruling, self._aside(), self.durability, linked, self._taint_name
         )
         count_ruling(self.parts.metrics, ruling, self.winner)
+        if self.parts.tracing is not None:
+            self.parts.tracing.decided(self._decision_span(effect.kind, ruling))
         step = ruling.trace.opinion
         if step is not UNSET and step.step in {"take", "up"}:
             self.parts.metrics.count("pointsman_second_opinions_total", (("result", step.step),))
+
+    def _decision_span(self, kind: str, ruling: Ruling) -> DecisionSpan:
+        """Return a decision as a span: the first lasts from the request, a later one no time."""
+        now, won = time.time_ns(), self.winner
+        took_ns = time.perf_counter_ns() - self.started if kind == "turn" else 0
+        return DecisionSpan(
+            kind=kind,
+            started_ns=now - took_ns,
+            ended_ns=now,
+            session_id=self.session_id,
+            turn_id=self.turn_id,
+            decision_id=self.decision_id,
+            model=self.model,
+            policy="" if won is None else won.policy,
+            rule="" if won is None else won.rule_name or "",
+            placement_rule=ruling.placing.outcome.rule_id,
+            gate=ruling.placing.outcome.gate,
+            rejected=sum(each.verdict == "rejected" for each in ruling.trace.chain),
+            fallback_from=self.fallen_from,
+            parent=self.trace,
+        )
 
     def check_confirmed(self, placing: PlacementRuling) -> None:
         """Raise if a policy wants a human's yes and the request does not bring it."""

@@ -18,7 +18,12 @@ def new_flow(live: LiveTurn) -> Flow:
         in_force, request.look.last_user_text, _facts_around(live), live.asked_at, live.inline_mode
     )
     about = PlacedTurn(
-        live.turn_id, live.session_id, live.asked_at, live.items if live.is_derived else None
+        live.turn_id,
+        live.session_id,
+        live.asked_at,
+        live.items if live.is_derived else None,
+        live.tools,
+        request.labels,
     )
     asked = pointsman.gather_placement(
         in_force, facts, about, live.leaving_text, None if live.operation else live.mask
@@ -51,6 +56,8 @@ def continue_flow(live: LiveTurn, lock: TurnLock) -> Flow:
         live.session_id,
         pointsman.clock.now(),
         live.items if live.is_derived else None,
+        live.tools,
+        request.labels,
     )
     asked = pointsman.gather_placement(in_force, facts, about, live.leaving_text, live.mask)
     return continue_turn(policies_in_force(in_force), asked, lock)

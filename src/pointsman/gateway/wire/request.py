@@ -16,7 +16,7 @@ from pointsman.gateway.wire.reply import Reply
 ONCE: Final = frozenset(
     {b"host", b"authorization", b"x-api-key", b"content-type", b"x-session-id",
      b"transfer-encoding", b"expect", b"x-pointsman-privacy", b"x-pointsman-workspace",
-     b"x-pointsman-agent", b"x-pointsman-key"}
+     b"x-pointsman-agent", b"x-pointsman-key", b"x-pointsman-labels"}
 )  # fmt: skip
 """Headers that decide how a request is understood: readers disagree about which of two counts."""
 

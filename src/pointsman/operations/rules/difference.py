@@ -48,7 +48,9 @@ def policy_at(path: Path, files: PolicyFiles) -> TurnPolicy:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
     known, user_home = files.known_models(files.on_disk().models), str(Path.home())
-    return turn_policy(read_policy(text, str(path), known, user_home), known, user_home)
+    tables = files.routing_tables()
+    routing = read_policy(text, str(path), known, user_home, tables=tables)
+    return turn_policy(routing, known, user_home, tables=tables)
 
 
 def compare_policies(

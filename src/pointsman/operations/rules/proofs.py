@@ -117,12 +117,15 @@ def proof_text(report: ProofReport) -> str:
     lines: list[str] = []
     for each in report.claims:
         answer = each.answer
-        lines.append(f"{'holds  ' if answer.holds else 'REFUTED'}  {each.note}")
+        verdict = "UNKNOWN" if answer.unknown else "holds  " if answer.holds else "REFUTED"
+        lines.append(f"{verdict}  {each.note}")
         if each.note != each.says:
             lines.append(f"         {each.says}")
         if answer.is_empty:
             lines.append("         there is no such turn")
-        if not answer.holds:
+        if answer.unknown:
+            lines.append(f"         {answer.unknown}")
+        elif not answer.holds:
             lines += [f"    {line}" for line in each.case.splitlines()]
     held = len(report.claims) - report.failures
     lines.append(f"{held} of {len(report.claims)} hold, for every turn there can be")
@@ -133,12 +136,14 @@ def proof_value(report: ProofReport) -> dict[str, object]:
     """Return the same for programs."""
     return {
         "held": len(report.claims) - report.failures,
-        "refuted": report.failures,
+        "refuted": sum(not e.answer.holds and not e.answer.unknown for e in report.claims),
+        "unknown": sum(bool(each.answer.unknown) for each in report.claims),
         "claims": [
             {
                 "note": each.note,
                 "says": each.says,
                 "holds": each.answer.holds,
+                "unknown": each.answer.unknown or None,
                 "is_empty": each.answer.is_empty,
                 "steps": each.answer.steps,
                 "case": each.case or None,

@@ -15,6 +15,7 @@ from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.codes import Code
 from pointsman.kernel.document import Document
 from pointsman.kernel.schema import Schema, json_schema
+from pointsman.placement.rules.labels import GivenLabel, LabelName
 from pointsman.placement.rules.policy_rule import GivenPolicyRule
 from pointsman.placement.rules.zones import GivenZones, ZoneName
 
@@ -161,6 +162,7 @@ class PlacementFile(Struct, frozen=True, forbid_unknown_fields=True):
     local_model: Annotated[str, Meta(min_length=3, max_length=191)] | UnsetType = UNSET
     policy_rules: tuple[GivenPolicyRule, ...] = ()
     zones: GivenZones | UnsetType = UNSET
+    labels: dict[LabelName, GivenLabel] | UnsetType = UNSET
 
     @property
     def given_zones(self) -> GivenZones:

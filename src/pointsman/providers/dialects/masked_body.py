@@ -71,7 +71,7 @@ def mask_body(body: bytes, placeholders: Placeholders) -> MaskedBody:
     """
     obstacle = _find_values(body, placeholders)
     if not placeholders:
-        return MaskedBody(body, {})
+        return MaskedBody(body, {}, _find_rest(body, placeholders))
     counts: Counter[str] = Counter()
     masked = _edit_body(body, lambda text: placeholders.mask(text, counts))
     told = dict(sorted(counts.items()))

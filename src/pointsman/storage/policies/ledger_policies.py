@@ -117,7 +117,8 @@ class LedgerPolicies(PolicyFiles):
         return {name: text for name, text in texts.items() if text is not None}
 
     def _compile(self, texts: dict[str, bytes], over: str) -> Candidate:
-        return candidate(texts, over, self.known_models, self._kinds, self._user_home)
+        known, tables = self.known_models, self.routing_tables()
+        return candidate(texts, over, known, self._kinds, self._user_home, tables)
 
     def look(self) -> bool:
         """Look for publications since the last look; return whether anything changed.

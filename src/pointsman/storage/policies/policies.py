@@ -24,6 +24,7 @@ from pointsman.placement.rules.zones import outer_zones
 from pointsman.storage.home import BareFolder, Home
 from pointsman.storage.policies.policy_file import LastGood, Loaded, PolicyFile, UntouchedLastGood
 from pointsman.storage.policies.price_table import load_catalogue, load_price_table
+from pointsman.storage.policies.routing_tables import RoutingTables
 from pointsman.storage.policies.settings import Settings, read_settings
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.compiled import compile_policy as compile_turns
@@ -47,6 +48,7 @@ from pointsman.turns.registry.models import (
     registry,
 )
 from pointsman.turns.registry.prices import PriceTable
+from pointsman.turns.rules.table import OfferedTable
 
 T = TypeVar("T")
 
@@ -136,10 +138,11 @@ class PolicyFiles:
             placement.BUILT_IN,
         )
         self._placed: tuple[object, CompiledPlacement, ContentId] | None = None
-        self._rests_on: tuple[Loaded[ModelsFile], PolicyFile[RoutingFile]] | None = None
+        self._tables = RoutingTables(home.path)
+        self._rests_on: tuple[object, object, PolicyFile[RoutingFile]] | None = None
         self._made: tuple[object, CompiledTurnPolicy, ContentId] | None = None
         self._good: _Good | None = None
-        self._last: tuple[tuple[PolicyFile[Any], ...], InForce] | None = None
+        self._last: tuple[tuple[PolicyFile[Any] | RoutingTables, ...], InForce] | None = None
         """The policy put together last, and the files it is made of."""
         self._together_last: tuple[tuple[object, ...], InForce] | None = None
         kept = LastGood if is_kept else UntouchedLastGood
@@ -168,7 +171,10 @@ class PolicyFiles:
             models = self._models.current()
             routing = self._routing_for(models)
             found = self._together(models, routing.current())
-            self._last = ((self._settings, self._models, routing, self._placement), found)
+            files = (self._settings, self._models, routing, self._placement)
+            # Where no rule names a table, no turn looks for one.
+            tables = (self._tables,) if self._tables.in_force() else ()
+            self._last = ((*files, *tables), found)
             return found
 
     def reload(self) -> InForce:
@@ -176,6 +182,7 @@ class PolicyFiles:
         with self._lock:
             self._settings.reload()
             self._placement.reload()
+            self._tables.reload()
             self._last = None
             models = self._models.reload()
             return self._together(models, self._routing_for(models).reload())
@@ -197,6 +204,10 @@ class PolicyFiles:
         known = registry(models, self.prices.price, self.catalogue.capabilities)
         zones = self._placement.current().value.given_zones
         return in_zones(known, outer_zones(zones)) if zones else known
+
+    def routing_tables(self) -> Mapping[str, OfferedTable]:
+        """Return the decisions that rules may name, read when one does."""
+        return self._tables
 
     def _together(self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]) -> InForce:
         """Put the files together; where they do not fit, the last policy that did stays."""
@@ -278,7 +289,10 @@ class PolicyFiles:
             name, zones = str(self.path / "routing.yaml"), table.value.given_zones
             known = self._nameable(models)
             return _with_problems(
-                routing, lambda: read_policy(content, name, known, self._user_home, zones)
+                routing,
+                lambda: read_policy(
+                    content, name, known, self._user_home, zones, tables=self._tables
+                ),
             )
         return routing
 
@@ -315,25 +329,32 @@ class PolicyFiles:
         self, models: Loaded[ModelsFile], routing: Loaded[RoutingFile]
     ) -> tuple[CompiledTurnPolicy, ContentId]:
         """Make the policy ready once for as long as neither file changes."""
+        tables = self._tables.in_force()
         zones = self._placement.current().value.given_zones
-        key = (models.content_id, routing.content_id, outer_zones(zones))
+        key = (models.content_id, routing.content_id, outer_zones(zones), tables)
         if self._made is None or self._made[0] != key:
-            policy = turn_policy(routing.value, self.known_models(models.value), self._user_home)
+            known = self.known_models(models.value)
+            policy = turn_policy(routing.value, known, self._user_home, tables)
             self._made = (key, compile_turns(policy), POLICY_FORM.id(policy))
         return self._made[1], self._made[2]
 
     def _routing_for(self, models: Loaded[ModelsFile]) -> PolicyFile[RoutingFile]:
-        # Rules name models: other models mean that the same text must be judged anew.
-        if self._rests_on is None or self._rests_on[0] is not models:
+        # Rules name models and tables: with others the same text must be judged anew.
+        tables, last = self._tables.in_force(), self._rests_on
+        if last is None or last[0] is not models or last[1] is not tables:
             known = self._nameable(models)
             file = self._file(
                 "routing.yaml",
-                lambda text, name: read_policy(text, name, known, self._user_home),
+                lambda text, name: read_policy(
+                    text, name, known, self._user_home, tables=self._tables
+                ),
                 NO_ROUTING,
                 is_kept=_is_good(models),
             )
-            self._rests_on = (models, file)
-        return self._rests_on[1]
+            file.current()
+            # To read the rules asks for the tables that they name.
+            last = self._rests_on = (models, self._tables.in_force(), file)
+        return last[2]
 
     def _nameable(self, models: Loaded[ModelsFile]) -> Mapping[str, Model]:
         """Return the models that rules may name: of a broken file, also those that it meant.

@@ -25,7 +25,14 @@ from pointsman.placement.rules.zones import outer_zones
 from pointsman.storage.home import Home
 from pointsman.storage.policies.policies import read_table
 from pointsman.storage.stores.entries import LedgerReader, Stored
-from pointsman.turns.policy import NO_ROUTING, POLICY_FORM, TurnPolicy, read_policy, turn_policy
+from pointsman.turns.policy import (
+    NO_ROUTING,
+    POLICY_FORM,
+    Tables,
+    TurnPolicy,
+    read_policy,
+    turn_policy,
+)
 from pointsman.turns.registry.models import NO_MODELS, Model, ModelsFile, in_zones, read_models
 
 T = TypeVar("T")
@@ -137,6 +144,7 @@ def candidate(
     known_of: Callable[[ModelsFile], dict[str, Model]],
     kinds: Sequence[str],
     user_home: str,
+    tables: Tables,
 ) -> Candidate:
     """Compile policies from the texts of files, or raise with all that is wrong with one of them.
 
@@ -153,9 +161,9 @@ def candidate(
     known = in_zones(known, outer_zones(zones))
     routing = NO_ROUTING
     if ROUTING in texts:
-        routing = read_policy(texts[ROUTING], ROUTING, known, user_home, zones)
+        routing = read_policy(texts[ROUTING], ROUTING, known, user_home, zones, tables=tables)
     return Candidate(
-        turn_policy(routing, known, user_home),
+        turn_policy(routing, known, user_home, tables),
         placement.placement_policy(table),
         models,
         {name: text.decode() for name, text in texts.items()},

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.kernel.number import MicroUsd
+from pointsman.placement.rules.zones import BUILT_IN_ZONES
 from pointsman.turns.compiled import CompiledTurnPolicy, WorkspaceScope
 from pointsman.turns.learning.pattern import PatternSettings
 from pointsman.turns.policy import RoutingRule, known_zones
@@ -19,12 +20,18 @@ from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import TRUE
 from pointsman.turns.proofs.turn_variables import TurnVariables
 from pointsman.turns.registry.models import TIERS, Model, call_estimate, lies_within
-from pointsman.turns.rules.condition import Condition
+from pointsman.turns.rules.condition import Condition, asked_zones
+from pointsman.turns.rules.fact_formula import known_conditions, lower_expressions
 from pointsman.turns.rules.split import share_starts
+from pointsman.turns.rules.table import RuleTable, TableConditions
 from pointsman.turns.trace import Slot
 
 UNKNOWN: Final = "unknown:model"
 """Stands for every name that a request may give and no policy knows."""
+
+
+ELSEWHERE: Final = "elsewhere"
+"""Stands for every zone in which no model is."""
 
 
 class Winner(Struct, frozen=True, order=True):
@@ -128,7 +135,7 @@ class ChainFormula:
             yield turn.flag("requires_structured_output")
         if self._world.budget_left is not None:
             yield self._is_dearer(model, self._world.budget_left)
-        for limit in self._world.team_limits:
+        for limit in self._world.team_limits if self._world.team_budgets else ():
             # A tenant's budget allows as much as the rules that ask for it leave open.
             is_below = -turn.more("team_left_microusd", limit - 1)
             yield self._both((is_below, self._is_dearer(model, MicroUsd(limit - 1))))
@@ -211,7 +218,9 @@ class ChainFormula:
         self._no_model.append(self._global_default(rest))
 
     def _win_rule(self, rule: RoutingRule, where: int) -> int:
-        """Let a rule's model take the turns, or each model of its split those that draw it."""
+        """Let a rule's model take the turns, or each model of its split or table its share."""
+        if rule.table is not UNSET:
+            return self._win_table(rule.name, rule.table, where)
         if rule.split is UNSET:
             return self._win("rule", rule.name, rule.use, where)
         left = []
@@ -223,6 +232,46 @@ class ChainFormula:
             ))  # fmt: skip
             left.append(self._win("rule", rule.name, model, self._both((where, is_drawn))))
         return self._either(left)
+
+    def _win_table(self, name: str, table: RuleTable, where: int) -> int:
+        """Let the model of each row take its turns; return those that go on to the next rule."""
+        left = []
+        for model, hit in self._table_shares(table):
+            taken = self._both((where, hit))
+            left.append(taken if model is None else self._win("rule", name, model, taken))
+        return self._either(left)
+
+    def _table_shares(self, table: RuleTable) -> Iterator[tuple[str | None, int]]:
+        """Yield the model of each row, and of the default, with where it is chosen.
+
+        A row whose condition is not looked into is true or not, whatever the turn is.
+        """
+        conditions = TableConditions(table.input, [row.when for row in table.rows])
+        holds = [
+            self._turn.tree(
+                f"{table.decision}: {each.text}", each.tree, conditions.declared,
+                wanted=True, has_team=self._has_team,
+            )
+            for each in conditions.rows
+        ]  # fmt: skip
+        taken: list[int] = []
+        is_ordered = table.hit in {"first", "lowest"}
+        for number in table.order:
+            others = taken if is_ordered else self._rivals(table, number, holds)
+            hit = self._both((holds[number], *(-each for each in others)))
+            yield table.rows[number].model, hit
+            taken.append(holds[number] if is_ordered else hit)
+        yield table.default, self._both(-each for each in taken)
+
+    def _rivals(self, table: RuleTable, number: int, holds: Sequence[int]) -> list[int]:
+        """Return the rows that leave a row no say where they hold too."""
+        rank, rows = table.rows[number].rank, table.rows
+        is_any = table.hit == "any"
+        return [
+            each
+            for other, each in enumerate(holds)
+            if other != number and not (is_any and rows[other].rank == rank)
+        ]
 
     def _pattern(self, settings: PatternSettings, where: int) -> int:
         if settings.mode != "apply":
@@ -274,21 +323,50 @@ def world_of(policies: Iterable[CompiledTurnPolicy]) -> World:
     budgets = [each for policy in policies_of for each in policy.budgets if each.each == "tenant"]
     rules = [rule for policy in policies_of for rule in policy.rules]
     rules += [rule for policy in policies_of for own in policy.workspaces for rule in own.rules]
-    limits = sorted({limit for rule in rules for limit in team_limits(rule.when)})
+    limits = sorted({
+        limit
+        for rule in rules
+        for asked in (rule.when, *table_asked(rule.table))
+        for limit in team_limits(asked)
+    })  # fmt: skip
     names = dict.fromkeys(each.name for each in budgets)
     return World(
         tuple(shared),
         tuple(models),
         team_budgets=tuple(names),
         team_limits=tuple(limits),
-        zones=tuple(sorted({zone for policy in policies_of for zone in known_zones(policy)})),
+        zones=zones_to_try(
+            (
+                *(zone for policy in policies_of for zone in known_zones(policy)),
+                *(zone for rule in rules for zone in asked_zones(rule.when)),
+            )
+        ),
     )
+
+
+def table_asked(table: RuleTable | UnsetType) -> Iterator[Condition]:
+    """Yield what the rows of a table ask, as far as predicates say it."""
+    if table is UNSET:
+        return
+    conditions = TableConditions(table.input, [row.when for row in table.rows])
+    for each in conditions.rows:
+        yield from known_conditions(each.tree, conditions.declared)
+
+
+def zones_to_try(named: Iterable[str]) -> tuple[str, ...]:
+    """Return the zones that a turn may be bound to: those named, and one of no model."""
+    found = frozenset(named)
+    return tuple(sorted((found | {ELSEWHERE}) - {*BUILT_IN_ZONES})) if found else ()
 
 
 def team_limits(asked: Condition) -> Iterator[MicroUsd]:
     """Yield the amounts of a tenant's budget that a condition asks about."""
+    yield from _team_limits(lower_expressions(asked))
+
+
+def _team_limits(asked: Condition) -> Iterator[MicroUsd]:
     if asked.team_budget_remaining_lt_microusd is not UNSET:
         yield asked.team_budget_remaining_lt_microusd
     denied = () if asked.not_ is None else (asked.not_,)
     for inner in (*(asked.any_of or ()), *(asked.all_of or ()), *denied):
-        yield from team_limits(inner)
+        yield from _team_limits(inner)

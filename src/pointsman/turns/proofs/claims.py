@@ -14,7 +14,7 @@ from pointsman.kernel.document import Document, Path
 from pointsman.kernel.literal import Count, SignedUsd, Usd
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.schema import conform
-from pointsman.placement.rules.zones import BUILT_IN_ZONES, ZoneName
+from pointsman.placement.rules.zones import ZoneName
 from pointsman.turns.compiled import CompiledTurnPolicy
 from pointsman.turns.facts import Privacy
 from pointsman.turns.policy import RoutingRule, unknown_model_problems
@@ -24,11 +24,12 @@ from pointsman.turns.proofs.chain_formula import (
     World,
     team_limits,
     world_of,
+    zones_to_try,
 )
 from pointsman.turns.proofs.examples import Example, make_example
 from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import Model
-from pointsman.turns.proofs.turn_variables import TurnVariables, is_met
+from pointsman.turns.proofs.turn_variables import OPAQUE, TurnVariables, is_met
 from pointsman.turns.registry.models import Location, Tier, lies_within, model_id, provider_of
 from pointsman.turns.rules.condition import Condition, When, Words, asked_zones, condition
 from pointsman.turns.rules.condition import problems as condition_problems
@@ -85,7 +86,8 @@ class ClaimAnswer(Struct, frozen=True):
 
     The example is the turn that refutes it, or for `some` the one that shows it; `differences`
     counts its facts that are not a plain turn's. `is_empty` tells that there is no turn of the
-    kind it is about. `steps` count the work.
+    kind it is about. `steps` count the work. `unknown` says why there is neither a proof nor a
+    turn that refutes it: an expression that the proof does not look into.
     """
 
     holds: bool
@@ -93,6 +95,7 @@ class ClaimAnswer(Struct, frozen=True):
     differences: int
     is_empty: bool
     steps: int
+    unknown: str = ""
 
 
 _KINDS: Final = ("never", "always", "some")
@@ -169,7 +172,7 @@ class Prover:
             budget_left=_microusd(when.budget_left_usd),
             max_output_tokens=_or_none(when.max_output_tokens),
             team_limits=tuple(sorted(limits)),
-            zones=tuple(sorted({*self._world.zones, *_own_zones(when)})),
+            zones=zones_to_try((*self._world.zones, *asked_zones(own_condition(when)))),
         )
         question = self._known.get(world)
         if question is None:
@@ -177,13 +180,13 @@ class Prover:
         return question.answer(claim)
 
 
-def _own_zones(when: ClaimedTurns) -> frozenset[str]:
-    return frozenset(asked_zones(own_condition(when))) - {*BUILT_IN_ZONES}
-
-
 def own_condition(when: ClaimedTurns) -> Condition:
     """Return the part of a claim's turns that is said as in routing rules."""
     return condition(When(**{name: getattr(when, name) for name in When.__struct_fields__}))
+
+
+class _NotDecided(Exception):
+    """The turn that was found is none: it rests on what an expression was taken to say."""
 
 
 class _Question:
@@ -206,9 +209,36 @@ class _Question:
         found = self._least(asked)
         is_found, is_wanted = found is not None, claim.some is not UNSET
         is_empty = not is_found and not is_wanted and solver.solve(asked[:1]) is None
+        try:
+            example = self._example(found)
+        except _NotDecided as refusal:
+            # A turn in which no such expression says other than usual can be shown.
+            usual = (-lit for name, lit in self._turn.changes().items() if name.startswith(OPAQUE))
+            found = self._least([*asked, *usual])
+            try:
+                example = self._example(found)
+            except _NotDecided:
+                example = None
+            if example is not None:
+                return ClaimAnswer(
+                    holds=is_wanted,
+                    example=example,
+                    differences=0 if found is None else self._count(found),
+                    is_empty=False,
+                    steps=solver.steps - before,
+                )
+            steps = solver.steps - before
+            return ClaimAnswer(
+                holds=False,
+                example=None,
+                differences=0,
+                is_empty=False,
+                steps=steps,
+                unknown=str(refusal),
+            )
         return ClaimAnswer(
             is_found is is_wanted,
-            self._example(found),
+            example,
             0 if found is None else self._count(found),
             is_empty,
             solver.steps - before,
@@ -219,7 +249,9 @@ class _Question:
 
     def _count(self, model: Model) -> int:
         changes = {**self._turn.changes(), **self._similar.changes()}
-        return sum(is_met(model, each) for each in changes.values())
+        return sum(
+            is_met(model, each) for name, each in changes.items() if not name.startswith(OPAQUE)
+        )
 
     def _example(self, model: Model | None) -> Example | None:
         if model is None:
@@ -229,6 +261,9 @@ class _Question:
             raise PolicyTooComplex("no recorded turns were found that speak for this model")
         said = [each for each, lit in self._chain.wins.items() if model[abs(lit)] * lit > 0]
         if example.winner != (said[0] if said else None):
+            if self._turn.opaque:
+                texts = dict.fromkeys(text for text, _, _ in self._turn.opaque)
+                raise _NotDecided(f"not looked into: {'; '.join(texts)}")
             raise AssertionError(f"the formula says {said}, the chain decides {example.winner}")
         return example
 

@@ -132,6 +132,7 @@ def given_facts(facts: TurnFacts, alias: str | None) -> GivenFacts:
         named_model=None if named is UNSET else named,
         max_output_tokens=None if facts.max_output_tokens is UNSET else facts.max_output_tokens,
         stays_within=tuple(each for each in facts.zones if each not in BUILT_IN_ZONES),
+        labels=facts.labels,
     )
 
 

@@ -152,11 +152,20 @@ class FoundTurn:
 
     def _lists(self) -> dict[str, object]:
         """Return the facts that are lists of words; that of zones stands in a placement."""
-        names = dict.fromkeys(name for name, _ in self._turn.words if name != "zones")
-        found: dict[str, object] = {name: self._word_list(name) for name in names}
-        zones = tuple(each for each in self._word_list("zones") if each not in BUILT_IN_ZONES)
-        if zones != tuple(each for each in self._turn.base.zones if each not in BUILT_IN_ZONES):
-            found["placement"] = placed_within(zones)
+        base = self._turn.base
+        names = dict.fromkeys(name for name, _ in self._turn.words)
+        lists = {name: self._word_list(name) for name in names}
+        zones = lists.pop("zones", base.zones)
+        labels = lists.pop("labels", base.labels)
+        found: dict[str, object] = {**lists}
+        zones, own = (
+            tuple(each for each in given if each not in BUILT_IN_ZONES)
+            for given in (zones, base.zones)
+        )
+        if (zones, labels) != (own, base.labels):
+            literal = self._turn.flags.get("stays_local")
+            stays = flag_of(base, "stays_local") if literal is None else self._model[literal] > 0
+            found["placement"] = placed_within(zones, labels, is_local=stays)
         return found
 
     def _word_list(self, name: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from pointsman.turns.proofs.chain_formula import ChainFormula, World, world_of
 from pointsman.turns.proofs.found_turn import FoundTurn
 from pointsman.turns.proofs.similar_turns import SimilarTurns
 from pointsman.turns.proofs.solver import Model
-from pointsman.turns.proofs.turn_variables import TurnVariables, is_met
+from pointsman.turns.proofs.turn_variables import OPAQUE, TurnVariables, is_met
 from pointsman.turns.rules.review import clock_text
 
 MOST_CHANGES: Final = 5
@@ -80,7 +80,8 @@ def _facts_changes(
         fewest = len(changed)
         other = search.facts(found)
         if decide(ready, other)[0].chosen_model == model:
-            yield tuple(_change_text(facts, other, name) for name in changed)
+            told = (name for name in changed if not name.startswith(OPAQUE))
+            yield tuple(_change_text(facts, other, name) for name in told)
         # The next one must leave one of these facts as it was.
         asked.append(-search.turn.solver.both(search.changes[name] for name in changed))
 
@@ -189,6 +190,6 @@ def _rule_edits(
         yield f"without rule {rule.name}", others
         if place and model in rule.models:
             yield f"rule {rule.name} before all others", (rule, *others)
-        if rule.use != model or rule.split is not UNSET:
-            own = replace(rule, use=model, split=UNSET)
+        if rule.use != model or rule.split is not UNSET or rule.table is not UNSET:
+            own = replace(rule, use=model, split=UNSET, table=UNSET)
             yield f"rule {rule.name} uses {model}", (*rules[:place], own, *rules[place + 1 :])

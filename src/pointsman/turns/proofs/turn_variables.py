@@ -6,22 +6,33 @@ A turn has one count of input tokens, as all surfaces record it; its workspace i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 import re2
 from msgspec import UNSET, UnsetType
 
 from pointsman.errors import MissingSnapshot
+from pointsman.expressions.checking import Declared
+from pointsman.expressions.evaluate import EvaluationScope, RootNames, evaluate
+from pointsman.expressions.syntax import Key, Node
+from pointsman.expressions.values import MISSING, Missing, Value, follow_path
 from pointsman.kernel.canonical import MAX_INT
 from pointsman.placement.rules.zones import CLOUD, LOCAL
 from pointsman.turns.facts import ANY_MODEL, TurnFacts
 from pointsman.turns.proofs.solver import TRUE, Literals, Model, Solver
 from pointsman.turns.proofs.texts import TextSearch
 from pointsman.turns.registry.models import TIERS, provider_of
-from pointsman.turns.rules.condition import Condition
+from pointsman.turns.rules.condition import Condition, FactsView, Patterns
+from pointsman.turns.rules.fact_expression import (
+    FACT_KINDS,
+    fact_expression,
+    fact_values,
+    names_of_tree,
+)
+from pointsman.turns.rules.fact_formula import Atom, FlagAtom, KeyAtom, split_formula
 from pointsman.turns.rules.split import DRAWS, SplitBy, draw_number, salt_of
-from pointsman.turns.rules.text_patterns import literal_pattern
+from pointsman.turns.rules.text_patterns import TextPatterns, literal_pattern
 
 PLAIN: Final = TurnFacts("hello", estimated_input_tokens={ANY_MODEL: 100})
 """A turn in which nothing is special."""
@@ -44,6 +55,10 @@ BOUNDS: Final[dict[NumberName, tuple[int, int]]] = {
 }
 ODD_PATHS: Final = (r"(?s)\A/(.*/)?/", r"(?s)\A/(.*/)?\.{1,2}(/|\z)", r"(?s)\A/.*[^/]/\z")
 """Absolute paths that are not in their normal form."""
+
+OpaqueKey = tuple[str, int, tuple[Key, ...] | None]
+OPAQUE: Final = "expr "
+"""What the names of differences begin with that only an expression sees."""
 
 _ESCAPED: Final = r"\A\\@"
 _BLANK_START: Final = r"\A[\t\n\v\f\r ]"
@@ -75,7 +90,9 @@ class TurnVariables:
         self.choices: dict[ChoiceName, dict[str, int]] = {}
         self.callers: dict[CallerName, dict[str, int]] = {}
         self.draws: dict[tuple[str, SplitBy], dict[int, int]] = {}
-        self._conditions: dict[tuple[Condition, bool], int] = {}
+        self.opaque: dict[OpaqueKey, tuple[int, int]] = {}
+        """What expressions ask that is not looked into: where it is true, and where false."""
+        self._conditions: dict[tuple[Condition, bool, bool], int] = {}
 
     def flag(self, name: FlagName) -> int:
         """Return the literal of a fact that is true or false."""
@@ -192,14 +209,18 @@ class TurnVariables:
                     self.solver.add((-other, -known[value]))
         return known[value]
 
-    def holds(self, asked: Condition, *, has_team: bool = True) -> int:
-        """Return the literal of a condition; `has_team` tells of budgets for each tenant."""
-        key = (asked, has_team)
+    def holds(self, asked: Condition, *, has_team: bool = True, denied: bool = False) -> int:
+        """Return the literal of a condition; `has_team` tells of budgets for each tenant.
+
+        Inside of a `not` it is `denied`: it then holds where it is not false for certain.
+        """
+        key = (asked, has_team, denied)
         if key not in self._conditions:
-            self._conditions[key] = self.solver.both(self._parts(asked, has_team=has_team))
+            parts = self._parts(asked, has_team=has_team, denied=denied)
+            self._conditions[key] = self.solver.both(parts)
         return self._conditions[key]
 
-    def _parts(self, asked: Condition, *, has_team: bool) -> Iterable[int]:
+    def _parts(self, asked: Condition, *, has_team: bool, denied: bool) -> Iterable[int]:
         yield from self._text_parts(asked)
         yield from self._number_parts(asked)
         for name in ("has_images", "has_tool_calls_in_history"):
@@ -210,18 +231,61 @@ class TurnVariables:
         limit = asked.team_budget_remaining_lt_microusd
         if limit is not UNSET:
             yield -self.more("team_left_microusd", limit - 1) if has_team else -TRUE
-        inner = (asked.any_of or (), asked.all_of or (), (asked.not_,) if asked.not_ else ())
-        some, every, denied = ([self.holds(e, has_team=has_team) for e in each] for each in inner)
+        if asked.expr is not UNSET:
+            tree = fact_expression(asked.expr).expression.tree
+            certain = self.tree(asked.expr, tree, FACT_KINDS, wanted=not denied, has_team=has_team)
+            yield -certain if denied else certain
+        yield from self._tree_parts(asked, has_team=has_team, denied=denied)
+
+    def _tree_parts(self, asked: Condition, *, has_team: bool, denied: bool) -> Iterable[int]:
         if asked.any_of is not None:
+            some = [self.holds(e, has_team=has_team, denied=denied) for e in asked.any_of]
             yield self.solver.either(some)
-        yield from every
-        yield from (-each for each in denied)
+        for each in asked.all_of or ():
+            yield self.holds(each, has_team=has_team, denied=denied)
+        if asked.not_ is not None:
+            yield -self.holds(asked.not_, has_team=has_team, denied=not denied)
+
+    def tree(
+        self, text: str, tree: Node, declared: Declared, *, wanted: bool, has_team: bool = True
+    ) -> int:
+        """Return the literal of an expression that is true, or false, for certain.
+
+        A part that no predicate can say is true, false or unknown, whatever the turn is.
+        """
+
+        def join(is_all: bool, parts: Iterator[int]) -> int:  # noqa: FBT001 - as the fold has it
+            return self.solver.both(parts) if is_all else self.solver.either(parts)
+
+        def leaf(node: Node, is_true: bool, atom: Atom | None) -> int:  # noqa: FBT001 - as above
+            match atom:
+                case Condition():
+                    return self.holds(atom, has_team=has_team)
+                case FlagAtom():
+                    return self.flag(atom.name) if atom.wanted else -self.flag(atom.name)
+                case KeyAtom():
+                    found = self.solver.either(self.caller(atom.name, e) for e in atom.values)
+                    return found if atom.wanted else -found
+            return self._opaque(text, node, declared)[0 if is_true else 1]
+
+        return split_formula(tree, wanted, declared, join, leaf)
+
+    def _opaque(self, text: str, node: Node, declared: Declared) -> tuple[int, int]:
+        key = (text, node.at, declared.input_keys)
+        if key not in self.opaque:
+            own = fact_truth(node, declared, self.base)
+            yes = self.solver.choice(prefers=own is True)
+            no = self.solver.choice(prefers=own is False)
+            self.solver.add((-yes, -no))
+            self.opaque[key] = (yes, no)
+        return self.opaque[key]
 
     def _word_parts(self, asked: Condition) -> Iterable[int]:
         lists = {
             "skills_matching_message": asked.skills_matching_message_includes,
             "file_extensions_in_context": asked.file_extensions_in_context,
             "tool_names": asked.tool_names_include,
+            "labels": asked.label_includes,
         }
         for name, words in lists.items():
             if words is not None and words is not UNSET:
@@ -299,6 +363,11 @@ class TurnVariables:
             own_value = caller_of(base, caller)
             found[f"caller {caller}"] = either(
                 -lit if each == own_value else lit for each, lit in values.items()
+            )
+        for (text, place, _), pair in self.opaque.items():
+            # The value a variable prefers is that of the known turn.
+            found[f"{OPAQUE}{text} {place}"] = either(
+                -each if self.solver.preference(each) else each for each in pair
             )
         return {name: literal for name, literal in found.items() if literal != -TRUE}
 
@@ -421,3 +490,19 @@ def caller_of(facts: TurnFacts, name: CallerName) -> str:
     """Return a fact about the caller of a turn; empty where there is none."""
     value: str = "" if facts.caller is UNSET else getattr(facts.caller, name)
     return value
+
+
+def fact_truth(node: Node, declared: Declared, facts: TurnFacts) -> bool | None:
+    """Return what an expression says of known facts; None where it has no answer."""
+    look = FactsView(facts, Patterns(TextPatterns(), TextPatterns()))
+    try:
+        context = fact_values(names_of_tree(node, declared), look, ANY_MODEL)
+    except MissingSnapshot:
+        return None
+    given: Value | Missing = MISSING
+    if declared.input_keys:
+        given = follow_path(context, declared.input_keys)
+    elif declared.input_keys is not None:
+        given = context
+    found = evaluate(node, EvaluationScope(context, given), RootNames()).value
+    return found if isinstance(found, bool) else None

@@ -12,6 +12,7 @@ from typing import TypeVar
 from msgspec import UNSET, Struct, UnsetType, field
 
 from pointsman.errors import MissingSnapshot, Problem
+from pointsman.expressions.syntax import ExpressionRefused
 from pointsman.kernel.codes import Code
 from pointsman.kernel.columns import ascii_lower
 from pointsman.kernel.document import Document, Path
@@ -19,6 +20,7 @@ from pointsman.kernel.literal import ClockTime, Count, Usd
 from pointsman.kernel.number import MicroUsd, microusd
 from pointsman.kernel.regex import refusal
 from pointsman.turns.facts import CallerFacts, SplitUnits, TurnFacts, minutes
+from pointsman.turns.rules.fact_expression import FactExpression, fact_expression, reason_text
 from pointsman.turns.rules.text_patterns import TextPatterns, literal_pattern
 
 
@@ -36,10 +38,12 @@ class Patterns(Struct, frozen=True):
 class FactsView:
     """The facts of a turn, and the patterns that match them, found when first asked."""
 
-    __slots__ = ("_hits", "_path_hits", "_patterns", "facts")
+    __slots__ = ("_hits", "_path_hits", "_patterns", "facts", "unanswered")
 
     def __init__(self, facts: TurnFacts, patterns: Patterns) -> None:
         self.facts = facts
+        self.unanswered: list[str] = []
+        """Why expressions that were asked have no answer."""
         self._patterns = patterns
         self._hits: frozenset[int] | None = None
         self._path_hits: frozenset[int] | None = None
@@ -48,11 +52,16 @@ class FactsView:
     def hits(self) -> frozenset[int]:
         """The numbers of the patterns that match the message."""
         if self._hits is None:
-            text = self.facts.message
-            if not isinstance(text, str):
-                raise MissingSnapshot("a rule reads the message, and its text is not kept")
-            self._hits = self._patterns.message.hits(text)
+            self._hits = self._patterns.message.hits(self.message)
         return self._hits
+
+    @property
+    def message(self) -> str:
+        """The message's text."""
+        text = self.facts.message
+        if not isinstance(text, str):
+            raise MissingSnapshot("a rule reads the message, and its text is not kept")
+        return text
 
     @property
     def path_hits(self) -> frozenset[int]:
@@ -61,6 +70,13 @@ class FactsView:
             path = self.facts.workspace_path
             self._path_hits = frozenset() if path is None else self._patterns.path.hits(path)
         return self._path_hits
+
+    @property
+    def team_left(self) -> MicroUsd | None:
+        """What the tightest of the budgets for each tenant allows; None where there is none."""
+        names = self._patterns.tenant_budgets
+        left = (each.left_microusd for each in self.facts.budgets if each.name in names)
+        return min(left, default=None)
 
     @property
     def caller(self) -> CallerFacts:
@@ -104,7 +120,9 @@ class When(Struct, frozen=True, forbid_unknown_fields=True):
     tenant_is: Words | UnsetType = UNSET
     agent_is: Words | UnsetType = UNSET
     tool_names_include: Words | UnsetType = UNSET
+    expr: str | UnsetType = UNSET
     zone_is: Words | UnsetType = UNSET
+    label_includes: Words | UnsetType = UNSET
     any_of: tuple[When, ...] | UnsetType = UNSET
     all_of: tuple[When, ...] | UnsetType = UNSET
     not_: When | UnsetType = field(default=UNSET, name="not")
@@ -142,7 +160,10 @@ class Condition(Struct, frozen=True, forbid_unknown_fields=True):
     tenant_is: tuple[str, ...] | UnsetType = UNSET
     agent_is: tuple[str, ...] | UnsetType = UNSET
     tool_names_include: tuple[str, ...] | UnsetType = UNSET
+    expr: str | UnsetType = UNSET
+    """An expression over the facts, as it is written."""
     zone_is: tuple[str, ...] | UnsetType = UNSET
+    label_includes: tuple[str, ...] | UnsetType = UNSET
 
 
 TREES = ("any_of", "all_of", "not_")
@@ -177,7 +198,9 @@ def condition(when: When) -> Condition:
         tenant_is=_set_words(when.tenant_is),
         agent_is=UNSET if agents is UNSET else tuple(map(ascii_lower, agents)),
         tool_names_include=_set_words(when.tool_names_include),
+        expr=when.expr if when.expr is UNSET else when.expr.strip(),
         zone_is=_set_words(when.zone_is),
+        label_includes=_set_words(when.label_includes),
     )
 
 
@@ -224,11 +247,40 @@ def message_patterns(asked: Condition) -> Iterator[str]:
         yield from message_patterns(inner)
 
 
-def ready(asked: Condition, use: str, patterns: Patterns) -> Test:
-    """Return a condition as a function; `use` is the model whose token estimate counts."""
+def expressions(asked: Condition) -> Iterator[str]:
+    """Yield the expressions of a condition and those inside of it."""
+    if asked.expr is not UNSET:
+        yield asked.expr
+    negated = () if asked.not_ is None else (asked.not_,)
+    for inner in (*(asked.any_of or ()), *(asked.all_of or ()), *negated):
+        yield from expressions(inner)
+
+
+def ready(asked: Condition, use: str, patterns: Patterns, *, takes_unknown: bool = False) -> Test:
+    """Return a condition as a function; `use` is the model whose token estimate counts.
+
+    An expression without an answer does not hold, but for inside of a `not`, where it does: so the
+    condition as a whole holds only where it does for certain. `takes_unknown` asks the other way,
+    whether the condition could hold.
+    """
     facts = _fact_tests(asked, use, patterns.tenant_budgets)
-    tests = [*_text_tests(asked, patterns), *facts, *_trees(asked, use, patterns)]
-    return _every(tests)
+    tests = [*_text_tests(asked, patterns), *facts]
+    if asked.expr is not UNSET:
+        tests.append(
+            _expression_test(fact_expression(asked.expr), use, takes_unknown=takes_unknown)
+        )
+    return _every([*tests, *_trees(asked, use, patterns, takes_unknown=takes_unknown)])
+
+
+def _expression_test(expression: FactExpression, use: str, *, takes_unknown: bool) -> Test:
+    def test(look: FactsView) -> bool:
+        answer = expression.answer(look, use)
+        if answer.is_known:
+            return answer.value is True
+        look.unanswered.append(reason_text(answer))
+        return takes_unknown
+
+    return test
 
 
 def needed_patterns(asked: Condition, patterns: Patterns) -> frozenset[int] | None:
@@ -256,6 +308,12 @@ def problems(when: When, document: Document, path: Path) -> Iterable[Problem]:
             message = f"the pattern `{pattern}` is refused: {reason}"
             yield document.problem((*path, name), Code.PATTERN, message)
     yield from _list_problems(when, document, path)
+    if when.expr is not UNSET:
+        try:
+            fact_expression(when.expr.strip())
+        except ExpressionRefused as refusal_:
+            message = f"column {refusal_.column}: {refusal_.message}"
+            yield document.problem((*path, "expr"), Code.INVALID_VALUE, message, refusal_.hint)
     for name in ("any_of", "all_of"):
         for index, inner in enumerate(getattr(when, name) or ()):
             yield from problems(inner, document, (*path, name, index))
@@ -267,7 +325,7 @@ def _list_problems(when: When, document: Document, path: Path) -> Iterable[Probl
     for name in (
         "any_of", "all_of", "message_contains_any", "skills_matching_message_includes",
         "file_extensions_in_context", "key_is", "tenant_is", "agent_is", "tool_names_include",
-        "zone_is",
+        "zone_is", "label_includes",
     ):  # fmt: skip
         value = getattr(when, name)
         members = (value,) if isinstance(value, str) else value
@@ -355,6 +413,9 @@ def _list_tests(asked: Condition) -> Iterable[Test]:
     if asked.zone_is is not UNSET:
         zones = frozenset(asked.zone_is)
         yield lambda look: not zones.isdisjoint(look.facts.zones)
+    if asked.label_includes is not UNSET:
+        labels = frozenset(asked.label_includes)
+        yield lambda look: not labels.isdisjoint(look.facts.labels)
 
 
 def _caller_tests(asked: Condition) -> Iterable[Test]:
@@ -385,15 +446,17 @@ def _team_test(limit: MicroUsd, budgets: frozenset[str]) -> Test:
     )
 
 
-def _trees(asked: Condition, use: str, patterns: Patterns) -> Iterable[Test]:
+def _trees(
+    asked: Condition, use: str, patterns: Patterns, *, takes_unknown: bool
+) -> Iterable[Test]:
     if asked.any_of is not None:
-        some = [ready(inner, use, patterns) for inner in asked.any_of]
+        some = [ready(inner, use, patterns, takes_unknown=takes_unknown) for inner in asked.any_of]
         yield _some(some)
     if asked.all_of is not None:
-        every = [ready(inner, use, patterns) for inner in asked.all_of]
+        every = [ready(inner, use, patterns, takes_unknown=takes_unknown) for inner in asked.all_of]
         yield _every(every)
     if asked.not_ is not None:
-        inner = ready(asked.not_, use, patterns)
+        inner = ready(asked.not_, use, patterns, takes_unknown=not takes_unknown)
         yield lambda look: not inner(look)
 
 

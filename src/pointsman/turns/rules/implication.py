@@ -17,7 +17,7 @@ _FLEXIBLE = (
     "estimated_input_tokens_gt", "estimated_input_tokens_lt", "cost_today_exceeds_microusd",
     "message_contains_any", "skills_matching_message_includes", "file_extensions_in_context",
     "time_of_day_between", "team_budget_remaining_lt_microusd", "key_is", "tenant_is", "agent_is",
-    "tool_names_include", "zone_is",
+    "tool_names_include", "zone_is", "label_includes",
 )  # fmt: skip
 """Fields that another value of the same field can imply."""
 

@@ -18,6 +18,7 @@ from pointsman.turns.facts import TurnFacts, placed_within
 from pointsman.turns.policy import RoutingRule, TurnPolicy, known_zones
 from pointsman.turns.registry.models import TIERS, Model, lies_within
 from pointsman.turns.rules.condition import TREES, Condition, TimeWindow, predicates, set_fields
+from pointsman.turns.rules.fact_formula import lower_expressions
 from pointsman.turns.rules.implication import (
     Parts,
     implies,
@@ -127,7 +128,7 @@ class _Asked(Struct, frozen=True):
 
 def _analyse(when: Condition, known: dict[Condition, _Asked]) -> _Asked:
     if when not in known:
-        found = parts(when)
+        found = parts(lower_expressions(when))
         known[when] = _Asked(found, is_contradictory(found), own_key(found), search_keys(found))
     return known[when]
 
@@ -152,7 +153,9 @@ def _rule_findings(
         yield from _ascii_only(rule, scoped.workspace)
     for later, earlier in _covered_pairs(asked, scoped.own):
         is_always = not asked[earlier].parts
-        is_plain = rules[later].split is UNSET and rules[earlier].split is UNSET
+        if not _takes_all(rules[earlier]):
+            continue
+        is_plain = _is_plain(rules[later]) and _is_plain(rules[earlier])
         is_other = is_plain and rules[later].use != rules[earlier].use
         if is_always and not asked[later].parts and is_other:
             yield _second_choice(rules[later], rules[earlier], scoped.workspace)
@@ -160,9 +163,21 @@ def _rule_findings(
             yield _covering(rules[later], rules[earlier], scoped.workspace, is_always=is_always)
 
 
+def _is_plain(rule: RoutingRule) -> bool:
+    """Tell whether a rule has one model for all of its turns."""
+    return rule.split is UNSET and rule.table is UNSET
+
+
+def _takes_all(rule: RoutingRule) -> bool:
+    """Tell whether a rule has a model for every turn that it matches."""
+    return rule.table is UNSET or rule.table.is_total
+
+
 def _asks_no_budget(policy: TurnPolicy, asked: Condition) -> bool:
     has_any = any(each.each == "tenant" for each in policy.budgets)
-    return not has_any and "team_budget_remaining_lt_microusd" in predicates(asked)
+    return not has_any and "team_budget_remaining_lt_microusd" in predicates(
+        lower_expressions(asked)
+    )
 
 
 def _second_choice(rule: RoutingRule, by: RoutingRule, workspace: str | None) -> Finding:
@@ -181,7 +196,7 @@ def _covering(
     what = "every turn" if is_always else f"all that `{rule.name}` does"
     # After a rejected model the next rule that matches is tried (companion D-002-1).
     effect = f"`{rule.name}` acts only when {' or '.join(by.models)} is rejected"
-    if rule.models == by.models and by.split is UNSET:
+    if rule.models == by.models and _is_plain(by):
         effect = f"`{rule.name}` uses the same model and changes nothing"
     message = f"`{by.name}` comes first and matches {what}: {effect}"
     return Finding(code, message, workspace, rule.name, by.name)

@@ -148,5 +148,9 @@ class TextPatterns:
         """Return the numbers of the patterns that match somewhere in the text."""
         if self._filter is None:
             return frozenset()
-        seen = text[:MAX_TEXT].encode("utf-8", "replace").decode()
-        return frozenset(self._filter.Match(seen) or ())
+        return frozenset(self._filter.Match(seen_text(text)) or ())
+
+
+def seen_text(text: str) -> str:
+    """Return the part of a text that rules look at."""
+    return text[:MAX_TEXT].encode("utf-8", "replace").decode()

@@ -39,8 +39,9 @@ def unasked_candidates(
     found: list[UnaskedCandidate] = []
     for each in _rules_behind(winner, scope):
         try:
-            if each.matches(look):
-                found.append(UnaskedCandidate("rule", each.rule.name, each.choose(look)[0]))
+            model = each.choose(look)[0] if each.matches(look) else None
+            if model is not None:
+                found.append(UnaskedCandidate("rule", each.rule.name, model))
         except MissingSnapshot:
             unread += 1
     found += _defaults_behind(winner, scope, ready.defaults, facts)

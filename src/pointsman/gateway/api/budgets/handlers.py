@@ -195,7 +195,8 @@ class BudgetApi:
 
     def _parse(self, text: bytes) -> RoutingFile:
         files = self._parts.pointsman.files
-        return read_policy(text, _FILE, files.known_models(files.in_force().models), "/")
+        known = files.known_models(files.in_force().models)
+        return read_policy(text, _FILE, known, "/", tables=files.routing_tables())
 
     async def _replace(
         self, text: str, budgets: tuple[GivenBudget, ...], caller: Principal

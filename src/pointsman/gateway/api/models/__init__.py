@@ -18,6 +18,7 @@ CALL_HEADERS: Final = (
         "header",
     ),
     Parameter("x-pointsman-workspace", "the folder that rules look at", _PRINTABLE, "header"),
+    Parameter("x-pointsman-labels", "labels that items of the request have", _PRINTABLE, "header"),
     Parameter("x-pointsman-agent", "the client that calls", _PRINTABLE, "header"),
     Parameter("traceparent", "a W3C trace that this call belongs to", _PRINTABLE, "header"),
 )

@@ -60,7 +60,8 @@ class PolicyFileApi:
             known = files.known_models(files.in_force().models)
             read_table(text, name, [each.name for each in KINDS], known)
         else:
-            read_policy(text, name, files.known_models(files.in_force().models), "/")
+            known = files.known_models(files.in_force().models)
+            read_policy(text, name, known, "/", tables=files.routing_tables())
 
 
 def policy_name(request: ApiRequest) -> str:

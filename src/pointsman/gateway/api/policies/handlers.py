@@ -118,7 +118,9 @@ class PolicyApi:
             known = pointsman.files.known_models(check_models(self._parts, text))
             routing = pointsman.files.text(_ROUTING) or b"schema_version: 1\n"
             user_home = str(Path.home())
-            return turn_policy(read_policy(routing, _ROUTING, known, user_home), known, user_home)
+            tables = pointsman.files.routing_tables()
+            read = read_policy(routing, _ROUTING, known, user_home, tables=tables)
+            return turn_policy(read, known, user_home, tables=tables)
         policy = pointsman.in_force().ready.policy
         read_table(text, name, [each.name for each in KINDS], policy.models)
         return policy

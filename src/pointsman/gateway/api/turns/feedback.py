@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct, UnsetType
 
 from pointsman.access.keys import Principal
 from pointsman.errors import InputError, NotFound
@@ -14,10 +14,11 @@ from pointsman.gateway.serving.http import in_thread
 from pointsman.gateway.serving.services import GatewayServices
 from pointsman.kernel.number import ONE, ZERO, Billionths, billionths
 from pointsman.kernel.record import Names
-from pointsman.learning.feedback import Feedback, feedback_draft
+from pointsman.learning.feedback import TEST_CONFIDENCE, Feedback, Sign, feedback_draft
 from pointsman.learning.learning import learn_run
-from pointsman.learning.recorded_runs import is_shadow_run, read_recorded_run
+from pointsman.learning.recorded_runs import is_judged_run, is_shadow_run, read_recorded_run
 from pointsman.recording.waiting import BlockingWaiter
+from pointsman.sessions.feedback import SIGNAL_VERDICTS
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.turns.facts import TurnFacts
 
@@ -32,11 +33,11 @@ class FeedbackApi:
         """Record a verdict on a turn."""
         caller = request.caller
         given = request.body_as(FeedbackBody)
-        score = _score(given)
-        return await in_thread(lambda: self._record(given, score, caller))
+        verdict = _read_verdict(given)
+        return await in_thread(lambda: self._record(given, verdict, caller))
 
     def _record(
-        self, given: FeedbackBody, score: Billionths, caller: Principal
+        self, given: FeedbackBody, verdict: _Verdict, caller: Principal
     ) -> dict[str, object]:
         pointsman = self._parts.pointsman
         shown = pointsman.shown(given.turn_id, caller.reach)
@@ -50,23 +51,32 @@ class FeedbackApi:
         names = Names(pointsman.ids.new_id(), run_id, pointsman.clock.now())
         recorder, waits = pointsman.decision_recorder.recorder(), BlockingWaiter()
         seal = recorder.hand_in_text(given.comment, waits) if given.comment else None
-        sure = _confidence(given)
-        told = Feedback(decision_id, score, caller.key_id, seal, UNSET if sure is None else sure)
+        told = Feedback(
+            decision_id,
+            verdict.score,
+            caller.key_id,
+            seal,
+            UNSET if verdict.confidence is None else verdict.confidence,
+            verdict.sign,
+            UNSET if given.exit_code is None else given.exit_code,
+        )
         recorder.hand_in(feedback_draft(names, told), waits.expect())
         waits.wait()
         return {
             "feedback_id": names.id,
             "turn_id": shown.turn_id,
             "decision_id": decision_id,
-            "score": score / ONE,
-            "pattern": self._count(names, score, given),
+            "score": verdict.score / ONE,
+            "pattern": self._count(names, verdict, given),
         }
 
-    def _count(self, names: Names, score: Billionths, given: FeedbackBody) -> str:
+    def _count(self, names: Names, told: _Verdict, given: FeedbackBody) -> str:
         """Tell the pattern store; a turn it does not know yet is counted from its record."""
         home = self._parts.pointsman.home
-        sure = _confidence(given)
-        verdict = (score, ONE if sure is None else sure, given.eval_id or names.id)
+        if told.sign is not UNSET and is_judged_run(home, names.ref, given.turn_id):
+            return "outweighed"
+        sure = ONE if told.confidence is None else told.confidence
+        verdict = (told.score, sure, given.eval_id or names.id)
         with closing(PatternStore(home.patterns)) as store:
             found = "no_patterns"
             if home.patterns.exists():
@@ -87,14 +97,26 @@ class FeedbackApi:
         return ready.scope(facts.workspace_path).pattern.mode == "off"
 
 
-def _confidence(given: FeedbackBody) -> Billionths | None:
-    return None if given.confidence is None else billionths(f"{given.confidence:f}")
+class _Verdict(Struct, frozen=True):
+    """A verdict that was given, or inferred from a sign."""
+
+    score: Billionths
+    confidence: Billionths | None
+    sign: Sign | UnsetType = UNSET
 
 
-def _score(given: FeedbackBody) -> Billionths:
-    """Return the verdict as a fraction, from either `score` or `thumbs`."""
-    if (given.score is None) == (given.thumbs is None):
-        raise InputError("a verdict is either a `score` or `thumbs`")
+def _read_verdict(given: FeedbackBody) -> _Verdict:
+    """Return the verdict of a request; its own confidence outweighs that of its sign."""
+    said = (given.score, given.thumbs, given.exit_code, given.signal)
+    if sum(each is not None for each in said) != 1:
+        raise InputError("a verdict is one of `score`, `thumbs`, `exit_code` and `signal`")
+    sure = None if given.confidence is None else billionths(f"{given.confidence:f}")
     if given.score is not None:
-        return billionths(f"{given.score:f}")
-    return ONE if given.thumbs == "up" else ZERO
+        return _Verdict(billionths(f"{given.score:f}"), sure)
+    if given.exit_code is not None:
+        score = ZERO if given.exit_code else ONE
+        return _Verdict(score, TEST_CONFIDENCE if sure is None else sure, "test")
+    if given.signal is not None:
+        found = SIGNAL_VERDICTS[given.signal]
+        return _Verdict(found.score, found.confidence if sure is None else sure, given.signal)
+    return _Verdict(ONE if given.thumbs == "up" else ZERO, sure)

@@ -226,7 +226,10 @@ class PlacementAnswer(Struct, frozen=True, omit_defaults=True):
 
 
 class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """A verdict on a turn: a score from 0 to 1, or a thumb.
+    """A verdict on a turn: a score from 0 to 1, a thumb, or a sign to infer it from.
+
+    A sign is the exit code of a test, 0 for success, or what the user did next. A verdict that is
+    given outweighs it, whichever comes first.
 
     An evaluation gives itself an `eval_id`: sent again, it counts once. One that is less sure than
     a half, by its `confidence`, is recorded and counts for nothing. `decision_id` names the shadow
@@ -236,6 +239,8 @@ class FeedbackBody(Struct, frozen=True, forbid_unknown_fields=True):
     turn_id: Annotated[str, Meta(min_length=1, max_length=128)]
     score: Score | None = None
     thumbs: Literal["up", "down"] | None = None
+    exit_code: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
+    signal: Literal["retry", "manual_swap", "edit_followup"] | None = None
     comment: Annotated[str, Meta(max_length=10_000)] = ""
     eval_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
     confidence: Score | None = None
@@ -249,4 +254,4 @@ class FeedbackAnswer(Struct, frozen=True):
     turn_id: str
     decision_id: str
     score: float
-    pattern: Literal["counted", "unsure", "known", "no_such_turn", "no_patterns"]
+    pattern: Literal["counted", "unsure", "known", "no_such_turn", "no_patterns", "outweighed"]

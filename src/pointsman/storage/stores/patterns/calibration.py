@@ -110,7 +110,8 @@ class Experience:
         if calibration is None:
             return None
         known = calibration.threshold(target, k)
-        if known is None:
+        # Estimating every look takes half a second: not where that cannot lead to a threshold.
+        if known is None and self.index.can_be_tried:
             known = threshold(self.try_all(k, pause), target, k)
             if known is not None:
                 found = replace(calibration, thresholds=(*calibration.thresholds, known))
