@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from msgspec import UNSET
 from tests.gateway.conftest import Town
 from tests.gateway.house import eventually, keeps, running, write_home
 from tests.gateway.shadows import SHADOW, counted, routing, settled
 
 from pointsman.calls.judging import Rubric
+from pointsman.cli.main import main
 from pointsman.learning.feedback import FEEDBACK_FORM
 from pointsman.learning.shadow_runs import JUDGE_VERDICT_FORM
+from pointsman.learning.verdict_counts import count_verdicts
+from pointsman.storage.home import open_home
 from pointsman.testing import says
 
 
@@ -62,6 +66,12 @@ def test_a_test_that_passed_is_a_verdict_that_a_users_outweighs(town: Town, serv
     assert [each.sign for each in given] == ["test", "test", UNSET, "test", "retry"]
     assert [each.exit_code for each in given][:2] == [1, 0]
     assert given[0].confidence == 900_000_000
+    kinds = count_verdicts(open_home(town.home))
+    assert kinds == {"test": 3, "retry": 1, "user": 1}
+    told_by_report = CliRunner().invoke(main, ["patterns", "report", "--home", str(town.home)])
+    assert "verdicts recorded: 3 of tests, 1 as the user asked again, 1 given by users" in (
+        told_by_report.output
+    )
 
 
 @pytest.mark.parametrize("verdict", [{}, {"exit_code": 0, "thumbs": "up"}])

@@ -328,6 +328,8 @@ def _tried(policy: CompiledTurnPolicy, claim: Claim) -> dict[str, Sequence[Any]]
     for name, is_asked in seen.items():
         is_read = any(SAID[each] == name for each in said)
         values[name] = values[name] if is_asked or is_read else values[name][:1]
+    # A turn's facts hold no budget that the policy does not name.
+    values["team"] = values["team"][: len(policy.policy.budgets) * len(TRIED["team"]) or 1]
     values |= {by: _units(policy, by, values[by]) for by in ("session", "turn")}
     if when.chosen_by_hand is False:
         values["hand"] = (None,)

@@ -148,6 +148,20 @@ def test_a_rule_covers_the_rules_behind_it_only_where_its_table_has_a_model_for_
         assert [each.code for each in review(policy_with(given, behind))] == codes
 
 
+def test_rows_that_no_turn_reaches_are_told() -> None:
+    given = table(
+        ("estimated_input_tokens > 100", "acme:small"),
+        ("length(message) > 3", "own"),
+        ("estimated_input_tokens > 500 and tenant == 'x'", "own"),
+        ("tenant == 'x' and tenant == 'y'", "own"),
+    )
+    found = review(policy_with(given))
+    assert [each.code for each in found] == [Concern.ROW, Concern.ROW]
+    assert "row 1 of t takes every turn of row 3 (l2)" in found[0].message
+    assert "row 4 (l3) of t asks for what cannot all be true" in found[1].message
+    assert len(review(policy_with({**given, "hit_policy": "unique"}))) == 1
+
+
 def test_proofs_read_a_table_row_by_row() -> None:
     never = Claim(when=ClaimedTurns(tenant_is="x", **CALM), never=ClaimedDecision(location="cloud"))
     for row, holds in (("tenant == 'x'", True), ("tenant != 'x' and has_images", False)):

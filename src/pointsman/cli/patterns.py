@@ -38,6 +38,7 @@ from pointsman.learning.pattern_report import (
     reliability_text,
 )
 from pointsman.learning.recorded_runs import rebuild_vectors
+from pointsman.learning.verdict_counts import count_verdicts
 from pointsman.storage.stores.patterns.outcomes import ModelTotal, Outcome, Pattern, Summary
 from pointsman.storage.stores.patterns.patterns import PatternStore
 from pointsman.storage.stores.patterns.writing import ImportRow
@@ -157,13 +158,15 @@ def report(session: Session, svg: str | None) -> None:
         settings = pointsman.files.in_force().ready.policy.pattern
         with closing(PatternStore(pointsman.home.patterns)) as store:
             found = pattern_report(store, settings)
+        verdicts = count_verdicts(pointsman.home)
     is_used = settings.mode != "off" and settings.method is not UNSET
     if svg is not None:
         Path(svg).write_text(reliability_svg(found.reliability), encoding="utf-8")
-    session.show("\n".join(_report_lines(found, is_used=is_used)), _report_value(found))
+    text = "\n".join(_report_lines(found, verdicts, is_used=is_used))
+    session.show(text, {**_report_value(found), "verdicts": verdicts})
 
 
-def _report_lines(found: PatternReport, *, is_used: bool) -> list[str]:
+def _report_lines(found: PatternReport, verdicts: dict[str, int], *, is_used: bool) -> list[str]:
     if not found.models:
         return ["no pattern is recorded yet"]
     error = found.mean_error
@@ -172,6 +175,7 @@ def _report_lines(found: PatternReport, *, is_used: bool) -> list[str]:
         f"{'model':<28} {'looks':>6} {'runs':>6} {'judged':>7} {'success':>8}  mean cost",
         *(_model_line(each) for each in found.models),
         *(_ORIGINS[name].format(count_text(count, "run")) for name, count in found.origins.items()),
+        *_verdict_lines(verdicts),
         "",
         f"{'task':<28} {'looks':>6} {'effective rows':>15} {'confidence':>11}  leads",
         *(line for each in found.tasks for line in _task_lines(each)),
@@ -187,6 +191,22 @@ _ORIGINS = {
     "shadow": "{} of them in the shadow: run again beside an answer",
 }
 _UNUSED = "these are estimates of the method `evidence`, which the policy in force does not use"
+
+
+_VERDICTS = {
+    "user": "given by users",
+    "judge": "of a judge",
+    "test": "of tests",
+    "retry": "as the user asked again",
+    "manual_swap": "as the user took another model",
+    "edit_followup": "as the user put it differently",
+}
+
+
+def _verdict_lines(verdicts: dict[str, int]) -> list[str]:
+    """Tell how many verdicts of each kind are recorded."""
+    told = [f"{count:,} {_VERDICTS.get(kind, kind)}" for kind, count in verdicts.items()]
+    return [f"verdicts recorded: {', '.join(told)}"] if told else []
 
 
 def _model_line(total: ModelTotal) -> str:

@@ -18,7 +18,7 @@ from pointsman.turns.facts import TurnFacts, placed_within
 from pointsman.turns.policy import RoutingRule, TurnPolicy, known_zones
 from pointsman.turns.registry.models import TIERS, Model, lies_within
 from pointsman.turns.rules.condition import TREES, Condition, TimeWindow, predicates, set_fields
-from pointsman.turns.rules.fact_formula import lower_expressions
+from pointsman.turns.rules.fact_formula import lower_expressions, tree_condition
 from pointsman.turns.rules.implication import (
     Parts,
     implies,
@@ -27,6 +27,7 @@ from pointsman.turns.rules.implication import (
     parts,
     search_keys,
 )
+from pointsman.turns.rules.table import TableConditions
 from pointsman.turns.rules.text_patterns import ascii_only
 from pointsman.turns.trace import Slot
 
@@ -44,6 +45,7 @@ class Concern(Meaning):
     )
     SHADOWED = "turns.rule_shadowed", "an earlier rule asks for no more than this one"
     CONTRADICTION = "turns.rule_never_matches", "what the rule asks for cannot all be true"
+    ROW = "turns.row_unreachable", "no turn reaches a row of the rule's table"
     UNFIT = "turns.rule_model_unfit", "the model cannot take the turns the rule is for"
     UNPRICED = "turns.price_unknown", "a budget is set and the price of a cloud model is unknown"
     NOT_FREE = "turns.default_not_free", "a budget is set and every default costs money"
@@ -151,6 +153,7 @@ def _rule_findings(
             for name in rule.models:
                 yield from _unfit(name, ready.models[name], rule, own.parts, scoped.workspace)
         yield from _ascii_only(rule, scoped.workspace)
+        yield from _row_findings(rule, scoped.workspace)
     for later, earlier in _covered_pairs(asked, scoped.own):
         is_always = not asked[earlier].parts
         if not _takes_all(rules[earlier]):
@@ -239,6 +242,29 @@ def _unfit(
             f" {can.max_context_tokens}: always rejected"
         )
         yield Finding(Concern.UNFIT, message, workspace, rule.name)
+
+
+def _row_findings(rule: RoutingRule, workspace: str | None) -> Iterator[Finding]:
+    """Tell of rows that no turn reaches, as far as predicates say what the rows ask."""
+    table = rule.table
+    if table is UNSET:
+        return
+    conditions = TableConditions(table.input, [row.when for row in table.rows])
+    earlier: dict[int, Parts] = {}
+    for number in table.order:
+        tree = conditions.rows[number].tree
+        asked = tree_condition(tree, conditions.declared, wanted=True)
+        if asked is None:
+            continue
+        own, row = parts(asked), f"row {number + 1} ({table.rows[number].label})"
+        by = next((each for each, known in earlier.items() if implies(own, known)), None)
+        if is_contradictory(own):
+            message = f"`{rule.name}`: {row} of {table.decision} asks for what cannot all be true"
+            yield Finding(Concern.ROW, message, workspace, rule.name)
+        elif by is not None and table.hit in {"first", "lowest"}:
+            message = f"`{rule.name}`: row {by + 1} of {table.decision} takes every turn of {row}"
+            yield Finding(Concern.ROW, message, workspace, rule.name)
+        earlier[number] = own
 
 
 def _ascii_only(rule: RoutingRule, workspace: str | None) -> Iterator[Finding]:
