@@ -204,7 +204,7 @@ _VERDICTS = {
 
 
 def _verdict_lines(verdicts: dict[str, int]) -> list[str]:
-    """Tell what the recorded verdicts rest on."""
+    """Tell how many verdicts of each kind are recorded."""
     told = [f"{count:,} {_VERDICTS.get(kind, kind)}" for kind, count in verdicts.items()]
     return [f"verdicts recorded: {', '.join(told)}"] if told else []
 

@@ -1,4 +1,4 @@
-"""How many verdicts are recorded, by what they rest on: a user's word, a judge, or a sign."""
+"""How many verdicts are recorded, by their source: a user, a judge, or a sign."""
 
 from __future__ import annotations
 
