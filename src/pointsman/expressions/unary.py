@@ -127,19 +127,19 @@ class _Cell:
         if closing not in {"]", ")", "["}:
             self._refuse("an interval ends with `]` or `)`")
         high = "<=" if closing == "]" else "<"
-        return f"({self._sided(low, first)} and {self._sided(high, last)})"
+        return f"({self._comparison(low, first)} and {self._comparison(high, last)})"
 
-    def _sided(self, sign: str, literal: str) -> str:
+    def _comparison(self, sign: str, literal: str) -> str:
         """Compare the column's value; as a date where the literal is one."""
         path = f"parse({self._path})" if literal.startswith(_DATE) else self._path
         return f"{path} {sign} {literal}"
 
     def _condition_text(self, tests: list[tuple[str, str]]) -> str:
         equal = [literal for sign, literal in tests if sign == "=="]
-        parts = [self._sided(s, text) if s else text for s, text in tests if s != "=="]
+        parts = [self._comparison(s, text) if s else text for s, text in tests if s != "=="]
         dates = [each for each in equal if each.startswith(_DATE)]
         if len(equal) == 1 or dates:
-            parts = [*(self._sided("==", each) for each in equal), *parts]
+            parts = [*(self._comparison("==", each) for each in equal), *parts]
         elif equal:
             parts.insert(0, f"{self._path} in [{', '.join(equal)}]")
         return parts[0] if len(parts) == 1 else "(" + " or ".join(parts) + ")"
