@@ -74,9 +74,17 @@ def test_day_replays_and_its_ledger_is_intact(day: tuple[Path, list[dict[str, ob
     assert done.exit_code == 0, done.output
 
 
+def test_receipt_is_verified_by_a_program_of_its_own(
+    day: tuple[Path, list[dict[str, object]]],
+) -> None:
+    lines = told(day, "A receipt")
+    assert "accepted" in lines
+    assert lines.count("derived again, byte for byte") == 2
+
+
 def test_each_step_names_a_command_that_works(day: tuple[Path, list[dict[str, object]]]) -> None:
     commands = [str(step["command"]).split()[1:] for step in day[1]]
-    assert len(commands) == 8
+    assert len(commands) == 9
     for words in commands:
         done = CliRunner().invoke(main, [*words, "--home", str(day[0])])
         assert done.exit_code == 0, (words, done.output)

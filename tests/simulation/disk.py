@@ -26,12 +26,18 @@ class LivingDisk(Disk):
         self._chance = random.Random(f"disk {seed}")
         self.is_full = False
         self.syncs_fail = False
+        self.troubled = ""
+        """Which file takes no writes or syncs; empty for all."""
         self.slowest_s = 0.0
         self.syncs = 0
 
     def do(self, operation: Operation) -> None:
         """Note what was done to a file; a whole history is not kept."""
         self.redo(operation)
+
+    def concerns(self, path: str) -> bool:
+        """Tell whether the trouble of the disk is about a file."""
+        return bool(path) and self.troubled in path
 
     def rest(self) -> None:
         """Take the time that a sync takes; others run meanwhile."""
@@ -92,6 +98,11 @@ class SimVFS(apsw.VFS):
         if sync_folder:
             self.disk.do(Operation("sync", path))
 
+    def xSleep(self, microseconds: int) -> int:
+        # A connection that waits for another's lock lets that one run.
+        SCHEDULER.current.wait(microseconds / 1e6)
+        return microseconds
+
     def xRandomness(self, count: int) -> bytes:
         return b"\x2a" * count
 
@@ -105,7 +116,7 @@ class _SimFile(apsw.VFSFile):
         super().__init__("unix", name, flags)
 
     def xWrite(self, data: bytes, offset: int) -> None:
-        if self._path and self._disk.is_full:
+        if self._disk.is_full and self._disk.concerns(self._path):
             raise apsw.FullError("the simulated disk is full")
         super().xWrite(data, offset)
         if self._path:
@@ -119,6 +130,6 @@ class _SimFile(apsw.VFSFile):
     def xSync(self, flags: int) -> None:
         if self._path:
             self._disk.rest()
-            if self._disk.syncs_fail:
+            if self._disk.syncs_fail and self._disk.concerns(self._path):
                 raise apsw.IOError("the simulated disk failed to sync")
             self._disk.do(Operation("sync", self._path))

@@ -16,7 +16,7 @@ from pointsman.access.book import spent_of
 from pointsman.app import Pointsman
 from pointsman.calls.call_end import END_FORM, CallEnd
 from pointsman.kernel.entry import Entry
-from pointsman.kernel.instant import DAY
+from pointsman.kernel.instant import DAY, SECOND
 from pointsman.kernel.record import OUTCOME, OUTCOME_FORM
 from pointsman.storage.home import open_home
 from pointsman.storage.stores.entries import LedgerReader
@@ -26,6 +26,8 @@ from pointsman.turns.facts import FACTS_FORM, TurnFacts
 ECHO = re.compile(r"echo-(\d+)-of-(\w+)-([\w.]+)")
 DECIDED = "decision.turn"
 FALLBACK = "decision.turn.fallback"
+MOST_S = 1.5
+"""Longer takes no plain turn: providers answer at once, and the slowest sync takes 50 ms."""
 KNOWN = {200, 400, 402, 403, 429, 502, 503, 504}
 """How a call may end; 500 is a fault of ours."""
 
@@ -66,7 +68,7 @@ def check_life(world: World) -> None:
     for check in (
         _check_ledger, _check_acknowledged, _check_decisions, _check_answers, _check_named,
         _check_tools, _check_placement, _check_money, _check_outcomes, _check_policy,
-        _check_erased, _check_choices,
+        _check_erased, _check_choices, _check_days, _check_time,
     ):  # fmt: skip
         check(world, record)
 
@@ -322,7 +324,7 @@ def _check_outcomes(world: World, record: Record) -> None:  # noqa: C901, PLR091
         attempts = sum(end.attempts for made in ends.values() for end in made)
         if attempts != len(world.seen) + world.refused_connections():
             told = (attempts, len(world.seen))
-            if not world.had("cut network", "restart"):
+            if not world.had("cut network", "restart", "cancelled"):
                 world.find(f"the ledger counts {told[0]} attempts, the providers {told[1]}")
     for turn in world.turns:
         if turn.answer.status != 200 or not turn.answer.is_whole or not _is_plain(turn):
@@ -366,6 +368,8 @@ def _check_policy(world: World, record: Record) -> None:
             continue
         named = json.loads(entry.payload)["decision"]["policy_id"]
         content = turn.content_before.partition(":")[2]
+        if not content:
+            continue
         if (
             ids.setdefault(content, named) != named
             or contents.setdefault(named, content) != content
@@ -388,6 +392,7 @@ def _check_erased(world: World, record: Record) -> None:
 
 def _check_choices(world: World, record: Record) -> None:
     """No choice goes against its own facts."""
+    tried: defaultdict[str, list[str]] = defaultdict(list)
     for entry in record.entries:
         if entry.kind not in (DECIDED, FALLBACK) or entry.id not in record.facts:
             continue
@@ -396,6 +401,9 @@ def _check_choices(world: World, record: Record) -> None:
         chosen = payload["decision"]["outcome"].get("chosen_model")
         if not chosen:
             continue
+        if chosen in tried[entry.ref]:
+            world.find("a model that failed was tried again in the same turn")
+        tried[entry.ref].append(chosen)
         if chosen in (facts.excluded_models or ()):
             world.find("a model was chosen that had just failed")
         named = facts.named_model
@@ -404,6 +412,30 @@ def _check_choices(world: World, record: Record) -> None:
         state = facts.availability.get(chosen.partition(":")[0], "")
         if state == "unavailable":
             world.find(f"{chosen} was chosen though its provider is out")
+
+
+def _check_days(world: World, record: Record) -> None:
+    """A clock that is set back opens no earlier day for spending, while a process lives."""
+    newest, life = 0, 0
+    for number, entry in enumerate(record.entries):
+        while life < len(world.boundaries) and number >= world.boundaries[life]:
+            newest, life = 0, life + 1
+        spent = spent_of(entry)
+        if spent is not None:
+            if newest - spent.at > 3_600 * SECOND:
+                world.find("spending was put on an earlier day when the clock was set back")
+            newest = max(newest, spent.at)
+
+
+def _check_time(world: World, record: Record) -> None:
+    """A turn that nothing troubles is not left waiting."""
+    troubles = ("outage", "cut network", "full disk", "failing sync", "kill", "power", "restart")
+    if world.had(*troubles):
+        return
+    for turn in world.turns:
+        took_s = (turn.ended_ns - turn.began_ns) / 1e9
+        if not turn.action.get("faults") and took_s > MOST_S and turn.answer.status == 200:
+            world.find(f"a plain turn took {took_s:.1f} s: {told_turn(turn)}")
 
 
 def ledger_digest(world: World) -> str:

@@ -26,7 +26,7 @@ def draw_script(seed: int, length: int = 60) -> Script:
     # Which kinds of trouble there are at all is drawn first: rare ones meet each other.
     weights = {
         "outage": 2, "cut network": 1, "edit": 3, "kill": 1, "power": 1, "restart": 1,
-        "full disk": 1, "failing sync": 0.5, "slow disk": 2, "clock": 1, "erase": 1, "feedback": 1,
+        "full disk": 1.5, "failing sync": 2, "slow disk": 2, "clock": 2, "erase": 2, "feedback": 1,
         "look": 2, "rest": 3, "key": 1,
     }  # fmt: skip
     present = {name: weight for name, weight in weights.items() if chance.random() < 0.6}
@@ -36,7 +36,7 @@ def draw_script(seed: int, length: int = 60) -> Script:
         "shadow": chance.choice([0, 0, 0.3]),
         "judged": chance.choice([0, 0, 0.2]),
         "faulty": chance.choice([0, 0.05, 0.3]),
-        "cancels": chance.choice([0, 0.1]),
+        "cancels": chance.choice([0, 0.1, 0.3]),
         "fallback_named": chance.random() < 0.2,
         "slow_s": chance.choice([0, 0.002, 0.02]),
         "rush": chance.choice([0.3, 0.8]),
@@ -63,8 +63,11 @@ def _draw_action(chance: random.Random, kind: str, number: int, settings: dict[s
             action |= _draw_turn(chance, settings)
         case "burst":
             action |= {"turns": chance.randint(2, 8), "path": chance.randrange(3)}
-            if chance.random() < 0.5:
-                action["session"] = f"s{chance.randrange(settings['sessions'])}"
+            if chance.random() < 0.6:
+                action["session"] = f"b{number}"
+                action["taints"] = chance.random() < 0.3
+            if chance.random() < 2 * settings["cancels"]:
+                action["cancel_ms"] = chance.choice([1, 3, 10])
         case "outage" | "cut network":
             action |= {"provider": chance.choice(PROVIDERS), "seconds": chance.choice([1, 20, 90])}
         case "edit":
@@ -72,11 +75,12 @@ def _draw_action(chance: random.Random, kind: str, number: int, settings: dict[s
         case "power":
             action |= {"mode": chance.choice(CUTS)}
         case "full disk" | "failing sync":
-            action |= {"seconds": chance.choice([0.05, 1])}
+            file = chance.choice(["", "", "ledger.db", "content.db", "spend.db"])
+            action |= {"seconds": chance.choice([0.05, 1]), "file": file}
         case "slow disk":
             action |= {"sync_s": chance.choice([0, 0.003, 0.05])}
         case "clock":
-            action |= {"jump_s": chance.choice([-86_400, -3_600, -2, 3, 3_600, 86_400])}
+            action |= {"jump_s": chance.choice([-172_800, -86_400, -3_600, -2, 3, 3_600, 86_400])}
         case "rest":
             action |= {"seconds": chance.choice([0.5, 6, 40])}
         case "erase":

@@ -18,7 +18,7 @@ import uvloop
 import yaml
 from msgspec import Struct
 from msgspec.structs import replace
-from tests.simulation.ambient import AMBIENT, begin_life
+from tests.simulation.ambient import AMBIENT, EPOCH_NS, begin_life
 from tests.simulation.client import Answer, ask
 from tests.simulation.disk import LivingDisk, SimVFS, close_as_sqlite
 from tests.simulation.network import Network, SimLoop, SimSocket
@@ -114,6 +114,7 @@ class World:
         self.budget_cost: tuple[int, int] | None = None
         self.metrics_text: str | None = None
         self.entries_before: set[str] = set()
+        self.boundaries: list[int] = []
         Log.unforeseen = lambda _log, error: self.find(told_places(error))  # type: ignore[method-assign]
         os.environ[gateway.ADMIN_TOKEN] = ADMIN_TOKEN
         SqliteConnection.close = close_as_sqlite  # type: ignore[method-assign]
@@ -170,8 +171,14 @@ class World:
             target = self.home / f"{name}.yaml"
             target.write_text(json.dumps(value))
             target.chmod(0o600)
+            self._stamp(target)
         self._edits += 1
         self.content()
+
+    def _stamp(self, path: Path) -> None:
+        """Give a file the simulated time: two edits of one real moment must be told apart."""
+        at_ns = EPOCH_NS + self.scheduler.now_ns
+        os.utime(path, ns=(at_ns, at_ns))
 
     def policy(
         self, default: str = "open", keeps: str = "email", alias: str = ""
@@ -227,6 +234,7 @@ class World:
     def begin_process(self) -> None:
         self.processes += 1
         self.entries_before = self._entries_now()
+        self.boundaries.append(len(self.entries_before))
         self._began_ns = self.scheduler.now_ns
         name = self.process = f"gateway-{self.processes}"
         started: list[Any] = []
@@ -401,8 +409,12 @@ class World:
             if number == action["turns"]:
                 await asyncio.sleep(0.03)
             plain = {"do": "turn", "path": action["path"], "stream": False}
-            named = {"session": action["session"]} if "session" in action and number % 2 else {}
-            self.start(self.do_turn({**plain, **named, "n": action["n"] * 1_000 + number}))
+            own: Action = {"session": action["session"]} if "session" in action else {}
+            if number == 0 and action.get("taints"):
+                own["item"] = "email"
+            if number % 3 == 1 and "cancel_ms" in action:
+                own["cancel_ms"] = action["cancel_ms"]
+            self.start(self.do_turn({**plain, **own, "n": action["n"] * 1_000 + number}))
 
     async def _do_outage(self, action: Action) -> None:
         provider = self.providers[action["provider"]]
@@ -418,6 +430,8 @@ class World:
         edit = action["edit"]
         if edit == "broken":
             (self.home / "routing.yaml").write_text("{broken")
+            self._stamp(self.home / "routing.yaml")
+            self._content = ""  # which content was good last depends on what was looked at
             self._edits += 1
             self.count("broken policy")
             return
@@ -448,12 +462,12 @@ class World:
         await self.until_started()
 
     async def _do_full_disk(self, action: Action) -> None:
-        self.disk.is_full = True
+        self.disk.is_full, self.disk.troubled = True, action.get("file", "")
         await asyncio.sleep(action["seconds"])
         self.disk.is_full = False
 
     async def _do_failing_sync(self, action: Action) -> None:
-        self.disk.syncs_fail = True
+        self.disk.syncs_fail, self.disk.troubled = True, action.get("file", "")
         await asyncio.sleep(action["seconds"])
         self.disk.syncs_fail = False
 

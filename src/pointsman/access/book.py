@@ -279,6 +279,16 @@ def _make_whole(home: Home, store: SpendStore) -> None:
         return
     first_day = max(0, store.last_day() - 1)
     with told_errors(home.database), closing(LedgerReader(home.database)) as ledger:
+        # The ledger's time never goes back, but a clock may have been set back before a process
+        # began: its calls count for earlier days than their entries.
+        first_day = min([first_day, *_days_spent(ledger, first_day)])
         outcomes = ledger.of_kind(OUTCOME, Instant(first_day * DAY))
         sums = rebuild((each.entry for each in outcomes), first_day)
     store.replace(first_day, sums)
+
+
+def _days_spent(ledger: LedgerReader, first_day: int) -> set[int]:
+    """Return the days that calls count for whose entries are of a day or later ones."""
+    outcomes = ledger.of_kind(OUTCOME, Instant(first_day * DAY))
+    found = (spent_of(each.entry) for each in outcomes)
+    return {spent.at // DAY for spent in found if spent is not None}

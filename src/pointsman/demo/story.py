@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Final
 
 import apsw
+import msgspec
 from msgspec import Struct
 
+from pointsman import receipt_verifier
 from pointsman.audit.replay import replay_all
 from pointsman.audit.turn_story import read_story
 from pointsman.audit.verify import verify_ledger
@@ -53,6 +59,7 @@ def tell_day(town: Town) -> Iterator[DayStep]:
         _learning,
         _replay,
         _tampering,
+        _receipt,
     ):
         yield step(town)
 
@@ -199,6 +206,33 @@ def _tampering(town: Town) -> DayStep:
         (f"the ledger: {honest.entries} entries, {whole}", f"the copy: {told}"),
         "pointsman verify",
     )
+
+
+def _receipt(town: Town) -> DayStep:
+    """Verify the first turn's receipt as its holder does: by the program of one file."""
+    turns = msgspec.json.decode(town.read("/api/turns?limit=1000"))["turns"]
+    turn, deadline = turns[-1]["turn_id"], time.monotonic() + SOON_S
+    done = _run_verifier(town, turn)
+    while done.returncode != 0 and time.monotonic() < deadline:
+        # No checkpoint covers it yet: one is signed every few seconds.
+        time.sleep(0.5)
+        done = _run_verifier(town, turn)
+    said = [line for line in done.stdout.splitlines() if "again" in line]
+    verdict = "accepted" if done.returncode == 0 else f"REFUSED: {done.stdout}{done.stderr}"
+    return DayStep(
+        "A receipt is verified by a program that shares nothing with the gateway",
+        (f"the receipt of the first turn: {verdict}", *said),
+        f"pointsman receipt {turn}",
+    )
+
+
+def _run_verifier(town: Town, turn: str) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "receipt.json"
+        file.write_bytes(town.read(f"/api/turns/{turn}/receipt"))
+        # Isolated: it sees neither this package nor the home.
+        command = [sys.executable, "-I", receipt_verifier.__file__, str(file)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own file
 
 
 def _team_key(town: Town) -> str:

@@ -112,6 +112,15 @@ class Town(Struct, frozen=True):
         """Call an API of the product as its administrator."""
         return self._post(path, body, {"authorization": f"Bearer {self.admin_token}"})
 
+    def read(self, path: str) -> bytes:
+        """Read from an API of the product as its administrator."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request("GET", path, headers={"authorization": f"Bearer {self.admin_token}"})
+            return connection.getresponse().read()
+        finally:
+            connection.close()
+
     def _post(self, path: str, body: object, headers: Mapping[str, str]) -> GatewayAnswer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:

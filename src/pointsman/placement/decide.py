@@ -124,7 +124,7 @@ class Placement:
             # DETERMINISM: of equal actions the first in the order of priority and id.
             for rule in found:
                 if rule.zone is not UNSET:
-                    self.bound(rule.zone, "rule", f"policy rule `{rule.id}`: {rule.message}")
+                    self.note_bound(rule.zone, "rule", f"policy rule `{rule.id}`: {rule.message}")
             acting = (rule for rule in found if rule.action in STRONGEST_FIRST)
             self.strongest = min(acting, key=_strength, default=None)
         self._bind_by_facts()
@@ -139,15 +139,15 @@ class Placement:
         """Note the zones that the facts, the labels of items and the session's taint name."""
         facts, taint = self.facts, self.facts.taint
         for zone in () if facts.stays_within is UNSET else facts.stays_within:
-            self.bound(zone, "facts", "the facts say so")
+            self.note_bound(zone, "facts", "the facts say so")
         for label in () if facts.labels is UNSET else facts.labels:
             zone = self._label_zone(label)
             if zone != LOCAL:
-                self.bound(zone, "label", f"label `{label}`")
+                self.note_bound(zone, "label", f"label `{label}`")
         if taint is not None and taint.zones is not UNSET:
             for zone in taint.zones:
                 why = f"this session held what must: turn {taint.turn_id}"
-                self.bound(zone, "taint", why)
+                self.note_bound(zone, "taint", why)
 
     def _inputs(self) -> Inputs:
         facts, local = self.facts, self.facts.local_model
@@ -213,7 +213,7 @@ class Placement:
         told = ", ".join(f"{each.count} {each.kind}" for each in masking.kinds)
         return f"{MASK_NOTE}{told}" if told else ""
 
-    def bound(self, zone: str, source: BoundSource, why: str) -> None:
+    def note_bound(self, zone: str, source: BoundSource, why: str) -> None:
         """Note a zone that the question must stay within."""
         self.bounds.append(ZoneBound(zone, source, why))
 
@@ -394,7 +394,7 @@ def _by_table(case: Placement, step: StepName) -> Conclusion:
         case.looks.append(RuleLook(rule.id, rule.says, is_hit))
         if is_hit:
             if rule.zone is not UNSET:
-                case.bound(rule.zone, "row", f"the table's row {rule.id}")
+                case.note_bound(rule.zone, "row", f"the table's row {rule.id}")
             binds = rule.route == "local" and (level == "local" or case.policy.auto == "binding")
             reason = rule.says + _notes(case) + case.mask_note()
             case.note(step, "terminated", rule.id)
@@ -473,7 +473,7 @@ def _escalate(case: Placement, rule_id: str, to: Route) -> Conclusion:
     for row in case.ready.by_level["auto"]:
         # A turn that may fall back was placed by these rows: where they end, it may go no farther.
         if row.zone is not UNSET:
-            case.bound(row.zone, "row", f"the table's row {row.id}")
+            case.note_bound(row.zone, "row", f"the table's row {row.id}")
     case.note(step, "terminated", rule_id)
     reason = "local execution failed, the stored decision allows a fallback"
     return Conclusion(step, rule_id, reason, route=to, is_escalation=True)

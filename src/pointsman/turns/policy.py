@@ -46,7 +46,7 @@ from pointsman.turns.rules import condition
 from pointsman.turns.rules.condition import Condition, When
 from pointsman.turns.rules.split import GivenSplit, RuleSplit, SplitBy, rule_split
 from pointsman.turns.rules.split import problems as split_problems
-from pointsman.turns.rules.table import OfferedTable, RuleTable, rule_table
+from pointsman.turns.rules.table import OfferedTable, RoutingTable, rule_table
 from pointsman.turns.rules.table import problems as table_problems
 
 Tables = Mapping[str, OfferedTable]
@@ -125,7 +125,7 @@ class RoutingRule(Struct, frozen=True, forbid_unknown_fields=True):
     use: str
     """Its model; of a split or a table the first one."""
     split: RuleSplit | UnsetType = UNSET
-    table: RuleTable | UnsetType = UNSET
+    table: RoutingTable | UnsetType = UNSET
     second_opinion: SecondOpinion | UnsetType = UNSET
 
     @property

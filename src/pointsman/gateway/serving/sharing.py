@@ -148,7 +148,7 @@ class Sharing:
 
         Budgets, and models that may be tried again, are not looked at.
 
-        INVARIANT: the look begins after it was asked for, so it sees what was done before.
+        INVARIANT: the look begins after it was asked for, so it sees all earlier changes.
         """
         found: asyncio.Future[Ahead] = asyncio.get_running_loop().create_future()
         self._looks.append((session_id, found))

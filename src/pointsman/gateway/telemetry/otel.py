@@ -44,7 +44,7 @@ class OtelTracing:
             self._meters = MeterProvider([reader], resource, shutdown_on_exit=False)
             self._metrics = _CallMetrics(self._meters)
 
-    def decided(self, span: DecisionSpan) -> None:
+    def send_decision(self, span: DecisionSpan) -> None:
         """Take a decision that was handed in."""
         told = self._tracer.start_span(
             "route.fallback" if span.kind == "fallback" else "route.decide",

@@ -92,7 +92,7 @@ class DecisionSpan(Struct, frozen=True):
 class Tracing(Protocol):
     """Where spans go."""
 
-    def decided(self, span: DecisionSpan) -> None:
+    def send_decision(self, span: DecisionSpan) -> None:
         """Take a decision that was handed in. Does not wait."""
         ...
 

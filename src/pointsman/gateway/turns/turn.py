@@ -314,7 +314,7 @@ class LiveTurn:
         )
         count_ruling(self.parts.metrics, ruling, self.winner)
         if self.parts.tracing is not None:
-            self.parts.tracing.decided(self._decision_span(effect.kind, ruling))
+            self.parts.tracing.send_decision(self._decision_span(effect.kind, ruling))
         step = ruling.trace.opinion
         if step is not UNSET and step.step in {"take", "up"}:
             self.parts.metrics.count("pointsman_second_opinions_total", (("result", step.step),))

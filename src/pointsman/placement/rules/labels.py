@@ -1,4 +1,4 @@
-"""Labels: names for what must stay within a zone, put on single items of a conversation.
+"""Labels: names put on single items of a conversation that must stay within a zone.
 
 A label holds for as long as an item that has it is sent; without the item the turn is free.
 """
@@ -21,7 +21,7 @@ NamePattern = Annotated[str, Meta(min_length=1, max_length=400)]
 
 
 class GivenLabel(Struct, frozen=True, forbid_unknown_fields=True):
-    """What has a label, and within which zone it stays, as it is written.
+    """The items that have a label, and the zone they stay within, as it is written.
 
     Calls of `tools` and of the MCP `servers`, and those that name one of `paths`, have it with
     their results; and any text in which the detector `finds` such a kind.

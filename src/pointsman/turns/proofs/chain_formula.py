@@ -23,7 +23,7 @@ from pointsman.turns.registry.models import TIERS, Model, call_estimate, lies_wi
 from pointsman.turns.rules.condition import Condition, asked_zones
 from pointsman.turns.rules.fact_formula import known_conditions, lower_expressions
 from pointsman.turns.rules.split import share_starts
-from pointsman.turns.rules.table import RuleTable, TableConditions
+from pointsman.turns.rules.table import RoutingTable, TableConditions
 from pointsman.turns.trace import Slot
 
 UNKNOWN: Final = "unknown:model"
@@ -233,7 +233,7 @@ class ChainFormula:
             left.append(self._win("rule", rule.name, model, self._both((where, is_drawn))))
         return self._either(left)
 
-    def _win_table(self, name: str, table: RuleTable, where: int) -> int:
+    def _win_table(self, name: str, table: RoutingTable, where: int) -> int:
         """Let the model of each row take its turns; return those that go on to the next rule."""
         left = []
         for model, hit in self._table_shares(table):
@@ -241,7 +241,7 @@ class ChainFormula:
             left.append(taken if model is None else self._win("rule", name, model, taken))
         return self._either(left)
 
-    def _table_shares(self, table: RuleTable) -> Iterator[tuple[str | None, int]]:
+    def _table_shares(self, table: RoutingTable) -> Iterator[tuple[str | None, int]]:
         """Yield the model of each row, and of the default, with where it is chosen.
 
         A row whose condition is not looked into is true or not, whatever the turn is.
@@ -263,7 +263,7 @@ class ChainFormula:
             taken.append(holds[number] if is_ordered else hit)
         yield table.default, self._both(-each for each in taken)
 
-    def _rivals(self, table: RuleTable, number: int, holds: Sequence[int]) -> list[int]:
+    def _rivals(self, table: RoutingTable, number: int, holds: Sequence[int]) -> list[int]:
         """Return the rows that leave a row no say where they hold too."""
         rank, rows = table.rows[number].rank, table.rows
         is_any = table.hit == "any"
@@ -344,7 +344,7 @@ def world_of(policies: Iterable[CompiledTurnPolicy]) -> World:
     )
 
 
-def table_asked(table: RuleTable | UnsetType) -> Iterator[Condition]:
+def table_asked(table: RoutingTable | UnsetType) -> Iterator[Condition]:
     """Yield what the rows of a table ask, as far as predicates say it."""
     if table is UNSET:
         return

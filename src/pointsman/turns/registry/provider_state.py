@@ -140,6 +140,9 @@ def clears_at(outage: Outage, thresholds: Thresholds = THRESHOLDS) -> Instant:
 
 def outage_state(outage: Outage, now: Instant, thresholds: Thresholds = THRESHOLDS) -> Health:
     """Return whether a scope that is out may be tried by one turn now."""
+    if outage.last_attempt - now > thresholds.clear_after_s * SECOND:
+        # The clock was set back, further than clocks differ: it would stay out until then.
+        return "half_open"
     # A key that was refused stays refused until the operator changes it: 401 and 403 are not tried.
     if thresholds.probe_after_s is None or outage.cause == "auth_error":
         return "unavailable"

@@ -73,7 +73,7 @@ class TableRow(Struct, frozen=True, forbid_unknown_fields=True):
     rank: int
 
 
-class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):
+class RoutingTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The table of a rule; `definition` is the content id of its decision."""
 
     decision: str
@@ -135,7 +135,7 @@ class TableConditions:
 class TableChooser:
     """Chooses the row of a turn."""
 
-    def __init__(self, table: RuleTable) -> None:
+    def __init__(self, table: RoutingTable) -> None:
         self.table = table
         self.conditions = TableConditions(table.input, [row.when for row in table.rows])
 
@@ -179,14 +179,14 @@ def passed_text(hit: TableHit) -> str:
     return f"{hit_text(hit)}, passes to the next rule"
 
 
-def rule_table(offered: OfferedTable, aliases: Mapping[str, str]) -> RuleTable:
+def rule_table(offered: OfferedTable, aliases: Mapping[str, str]) -> RoutingTable:
     """Return the exact form of a table whose targets are known."""
 
     def model(target: str) -> str | None:
         return None if target == NEXT_RULE else aliases[model_id(target)]
 
     rows = tuple(TableRow(e.label, e.when, model(e.target), e.rank) for e in offered.rows)
-    return RuleTable(
+    return RoutingTable(
         offered.decision, offered.definition, offered.input, offered.hit, rows,
         model(offered.default),
     )  # fmt: skip
@@ -199,7 +199,7 @@ def problems(
     document: Document,
     path: Place,
 ) -> Iterable[Problem]:
-    """List what is wrong with the table that a rule names."""
+    """List the problems of the table that a rule names."""
     offered = tables.get(name)
     if offered is None:
         message = f"`{name}` is no decision of decisions/"
@@ -234,7 +234,7 @@ def _refusals(offered: OfferedTable, aliases: Mapping[str, str]) -> Iterator[tup
             yield f"row {number}: {refusal.message}", refusal.hint
 
 
-def table_facts(table: RuleTable | UnsetType) -> tuple[str, ...]:
+def table_facts(table: RoutingTable | UnsetType) -> tuple[str, ...]:
     """Return the facts that the table of a rule reads."""
     if table is UNSET:
         return ()
