@@ -126,7 +126,9 @@ class HomeBudgets:
     ) -> tuple[BudgetLeft, ...]:
         """Return the remaining budgets as facts for the router."""
         at = self._advance_clock(now)
-        if at - self._looked_at >= LOOKED_EVERY:
+        # By the clock as it is: one set back must not keep money set aside until it has caught up.
+        if not 0 <= now - self._looked_at < LOOKED_EVERY:
+            self._looked_at = now
             self._tend(at)
         applied = accounts_of_caps(owners, caps, at)
         return tuple(
@@ -144,16 +146,16 @@ class HomeBudgets:
         """Return what all processes spent today, as of a moment ago, and this one by now."""
         at = self._advance_clock(now)
         day, cost = self._today
-        if day != at // DAY or at - self._seen_at >= SEEN_EVERY:
-            cost = self._read_today(at)
+        if day != at // DAY or not 0 <= now - self._seen_at < SEEN_EVERY:
+            cost = self._read_today(at, now)
         return MicroUsd(cost)
 
-    def _read_today(self, at: Instant) -> int:
+    def _read_today(self, at: Instant, now: Instant) -> int:
         account: Account = ("all", "", "", at // DAY, at // DAY + 1)
         (counted,) = self._counts.read([account_row(account)])
         cost = counted.settled_microusd + self._book.unwritten(account)
         with self._lock:
-            self._today, self._seen_at = (at // DAY, cost), at
+            self._today, self._seen_at = (at // DAY, cost), now
         return cost
 
     def _add_today(self, spent: Spent) -> None:
@@ -185,7 +187,6 @@ class HomeBudgets:
         ]
 
     def _tend(self, at: Instant) -> None:
-        self._looked_at = at
         self._book.free_dead()
         self._counts.free_before(at - RESERVED_FOR)
         self._free_unused()

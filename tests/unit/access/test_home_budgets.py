@@ -151,6 +151,14 @@ def test_a_reservation_that_nothing_settles_lapses_after_an_hour(two: list[HomeB
     assert left(two[1], later) == [40, 20]
 
 
+def test_a_clock_set_back_hides_no_spending_of_another_process(two: list[HomeBudgets]) -> None:
+    assert two[0].spent_today(NOW) == 0
+    held = ask(two[1], 10)
+    assert isinstance(held, Reservation)
+    two[1].settle(held, Usage(10, 0))
+    assert two[0].spent_today(Instant(NOW - DAY)) == 10
+
+
 def test_threads_of_several_processes_fill_a_budget_to_the_last_dollar(
     two: list[HomeBudgets],
 ) -> None:
