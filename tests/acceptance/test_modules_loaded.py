@@ -52,7 +52,7 @@ def test_the_version_and_the_help_load_no_command(option: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(("command", "most"), [(("why",), 235), (("rules", "check"), 260)])
+@pytest.mark.parametrize(("command", "most"), [(("why",), 235), (("rules", "check"), 268)])
 def test_reading_commands_load_no_provider_tokenizer_or_event_loop(
     tmp_path: Path, command: tuple[str, ...], most: int
 ) -> None:

@@ -46,6 +46,8 @@ PREDICATES: dict[str, Any] = {
     "agent_is": "aider",
     "tool_names_include": "shell",
     "expr": "has_images",
+    "zone_is": "cloud",
+    "label_includes": "draft",
     "any_of": [{"has_images": True}],
     "all_of": [{"has_images": True}],
     "not": {"has_images": True},

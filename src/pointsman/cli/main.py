@@ -29,7 +29,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "backtests",
         "Run recorded turns under other policies, prices or outages: changes and costs.",
     ),
-    "bisect": ("bisect", "Find the entry that moved turns from one model to another."),
+    "bisect": ("bisect", "Find the entry that moved turns to another model: policy, health, learned rows, prices."),
     "rules": ("rules", "Check, show, reload, test and publish the rules of routing.yaml."),
     "models": (
         "models",
@@ -77,7 +77,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Decide and serve": ("demo", "route", "place", "chat", "serve", "run", "mcp"),
     "Prove": ("why", "receipt", "replay", "verify", "audit", "witness", "export", "erase"),
-    "Policy and learning": ("rules", "backtest", "patterns", "taint", "import"),
+    "Policy and learning": ("rules", "backtest", "bisect", "patterns", "taint", "import"),
     "Agents": ("agents", "brainstate", "jobs", "actions"),
     "Workflows": ("decision", "workflow", "sensor"),
     "Operate": (

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from pointsman.access.roles import RouteKey
 from pointsman.app import Pointsman
@@ -21,6 +21,7 @@ from pointsman.operations.starter import starter_text
 from pointsman.signals.detectors import detect
 from pointsman.signals.kinds import KINDS
 from pointsman.turns.explain import to_screen
+from pointsman.turns.registry.models import Model
 from pointsman.workflows.branch_log import decision_value
 
 LONGEST: Final = 4_000
@@ -239,7 +240,7 @@ class Resources:
     def _models(self, _reach: str | None) -> Read:
         """Return the models without their providers' addresses, headers and keys."""
         ready = self._pointsman.in_force().ready
-        models = [{"id": name, **structs.asdict(each)} for name, each in ready.models.items()]
+        models = [{"id": name, **_known_fields(each)} for name, each in ready.models.items()]
         return _json({"models": models})
 
     def _stops(self, reach: str | None) -> Read:
@@ -264,6 +265,12 @@ class Resources:
 
 def _line(model: str, at: str) -> str:
     return f"{model or 'no model'} at {at}"
+
+
+def _known_fields(model: Model) -> dict[str, object]:
+    """Return the fields of a model that are set."""
+    fields: dict[str, object] = structs.asdict(model)
+    return {name: value for name, value in fields.items() if value is not UNSET}
 
 
 def _json(value: object) -> Read:
