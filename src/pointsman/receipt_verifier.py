@@ -988,7 +988,7 @@ class TurnAgain:
                 text = f"{told} Routing fell through to {choice}."
                 found.append(banner("turns.choice_rejected", text))
         found += self._outages(chain[: winner + 1], choice, chosen["candidate_model"])
-        found += self._breaker(chosen)
+        found += self._budget_banner(chosen)
         return [*found, *self._disagreement(chain, chosen)]
 
     def _outages(self, chain: Chain, choice: str, model: str) -> Iterator[dict[str, str]]:
@@ -1012,7 +1012,7 @@ class TurnAgain:
                 )
             yield banner(f"turns.{'provider' if is_wide else 'model'}_unavailable", text)
 
-    def _breaker(self, chosen: dict[str, Any]) -> Iterator[dict[str, str]]:
+    def _budget_banner(self, chosen: dict[str, Any]) -> Iterator[dict[str, str]]:
         when = next((r["when"] for r in self.rules if r["name"] == chosen["rule_name"]), None)
         spent = self.facts["cost_today_microusd"]
         limit = None if when is None else limit_of(when, spent)
