@@ -435,6 +435,8 @@ def test_a_receipt_is_saved_from_its_page(open_page: Open, live: Running) -> Non
 def test_the_field_at_the_top_finds_a_turn_by_its_id(open_page: Open, live: Running) -> None:
     wanted = turns(live)[0]
     page = open_page("#/sessions")
+    # A key that comes before the page has begun is not heard.
+    page.get_by_role("heading", level=1).filter(has_text="Sessions").wait_for()
     page.keyboard.press("f")
     page.keyboard.type(wanted["decision_id"])
     page.keyboard.press("Enter")
