@@ -404,8 +404,9 @@ def test_a_failed_turn_says_what_its_caller_was_told(open_page: Open, live: Runn
     live.providers["house"].then(*[fails(400)] * 3)
     answer = live.chat("too much for it", "llama")
     assert answer.status_code == 400
-    failed = eventually(lambda: next(iter(turns(live, state="failed")), None))
-    page = open_page(f"#/turns/{failed['turn_id']}")
+    turn_id = answer.headers["x-pointsman-turn"]
+    eventually(lambda: turn_id in {each["turn_id"] for each in turns(live, state="failed")})
+    page = open_page(f"#/turns/{turn_id}")
     told = page.locator(".told")
     told.wait_for()
     assert "400" in told.inner_text()

@@ -29,7 +29,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "backtests",
         "Run recorded turns under other policies, prices or outages: changes and costs.",
     ),
-    "bisect": ("bisect", "Find the entry that moved turns to another model: policy, health, learned rows, prices."),
+    "bisect": (
+        "bisect",
+        "Find the entry that moved turns to another model: policy, health, learned rows, prices.",
+    ),
     "rules": ("rules", "Check, show, reload, test and publish the rules of routing.yaml."),
     "models": (
         "models",
