@@ -10,6 +10,7 @@ from tests.gateway.conftest import Town
 from tests.gateway.house import Running, model, provider, running, upstream, write_home
 from tests.gateway.test_admin_is_not_root import put
 from tests.gateway.test_keys_over_http import made
+from tests.gateway.test_other_endpoints import FORM, GOOD, anything
 
 from pointsman.errors import DocumentError
 from pointsman.testing import fails, says
@@ -133,3 +134,24 @@ def test_a_policy_set_over_http_may_not_ask_for_callers_logins(town: Town) -> No
         told = put(live, town, {"from": "caller"})
         assert told.status_code == 400
         assert "callers' own logins" in told.text
+
+
+def test_a_form_keeps_its_type_beside_a_callers_login(tmp_path: Path) -> None:
+    with upstream(otherwise=anything) as side:
+        home = write_home(
+            tmp_path,
+            models={
+                "schema_version": 1,
+                "providers": {"open": provider("openai", side.url, api_key=CALLERS)},
+                "models": {"open:whisper": model(aliases=["whisper"])},
+            },
+            routing={"schema_version": 1, "global_default": "open:whisper"},
+        )
+        with running(home) as live:
+            told = live.post(
+                "/v1/audio/transcriptions", GOOD, **FORM, authorization=f"Bearer {LOGIN}"
+            )
+            assert told.status_code == 200
+        (request,) = side.requests
+        assert sent(request)["content-type"] == FORM["content_type"]
+        assert sent(request)["authorization"] == f"Bearer {LOGIN}"

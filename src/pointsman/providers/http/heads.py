@@ -49,16 +49,15 @@ class HeadTemplate:
     def message(self, outgoing: Outgoing, secret: Secret) -> RequestBytes:
         """Return the bytes of a request with a key in them."""
         is_stream, body = outgoing.is_stream, outgoing.body
-        if outgoing.login is not None:
-            # Another caller's comes next: nothing of it is remembered.
-            passed = self._passed_lines(outgoing.headers) if outgoing.headers else self._own
-            head = self._before_length(passed, secret, is_stream, outgoing.login)
-        elif outgoing.headers:
+        if outgoing.headers or outgoing.media_type or outgoing.login is not None:
             # Headers that may be refused come first: once the key is written, nothing may raise.
-            head = self._before_length(self._passed_lines(outgoing.headers), secret, is_stream)
-        elif outgoing.media_type:
-            line = f"content-type: {_header_value(outgoing.media_type)}\r\n".encode("ascii")
-            head = self._before_length(self._own, secret, is_stream).replace(_JSON_LINE, line)
+            # Another caller's login comes next: nothing of it is remembered.
+            passed = self._passed_lines(outgoing.headers) if outgoing.headers else self._own
+            line = _JSON_LINE
+            if outgoing.media_type:
+                line = f"content-type: {_header_value(outgoing.media_type)}\r\n".encode("ascii")
+            head = self._before_length(passed, secret, is_stream, outgoing.login)
+            head = head.replace(_JSON_LINE, line)
         else:
             ready = self._ready.get(is_stream)
             if ready is None or ready[0] is not secret:
